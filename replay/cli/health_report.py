@@ -11,7 +11,7 @@ from controller.core.values import counted
 from controller.operator.topic_probe import ProbeRecord
 from replay.cli.health_sources import Moment
 from replay.cluster_view.views import NO_BROKER, ClusterView
-from replay.description.phrases import joined, listed, some
+from replay.description.phrases import broker_list, joined, some
 from replay.health.evaluate import WORST_FIRST, Health, PartitionHealth, State, TopicHealth
 
 _MIN_ISR_UNKNOWN: Final = (
@@ -163,8 +163,8 @@ def table_of(report: Report) -> Table:
             Text(name),
             state,
             leader,
-            listed(one.isr),
-            listed(one.replicas),
+            broker_list(one.isr),
+            broker_list(one.replicas),
             Text("; ".join(missing)),
         )
     return table

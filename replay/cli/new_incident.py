@@ -14,14 +14,14 @@ from replay.cli.exit_status import errors_in_one_line
 from replay.cli.options import LogPosition, log_position, named_partition
 from replay.cli.redacted import Redact, redacted_logs
 from replay.errors import ReplayError
-from replay.incidents.cutting import cut
+from replay.incidents.cutting import cut_log
 from replay.incidents.incident_folder import (
     TRANSCRIPT,
     IncidentDescription,
     incidents_in,
-    keep,
+    keep_incident,
     require_new,
-    update,
+    update_incident,
 )
 from replay.logs.broker_log import refuse_broker_log
 from replay.logs.open_log import open_reader, seq_at
@@ -156,7 +156,7 @@ def _keep_run(path: Path, folder: Path, title: str) -> None:
         how = "refold new-incident: a run that refold explore found"
         if saved.violation is not None:
             how += f"; it broke {saved.violation.invariant}"
-        keep(longest, folder, IncidentDescription(title, how))
+        keep_incident(longest, folder, IncidentDescription(title, how))
         (folder / _RUN_FILE).write_bytes(_run_file(path).read_bytes())
     typer.echo(f"{folder}: {sizes[longest]} events; read {folder / TRANSCRIPT}")
     if violation is not None:
@@ -192,7 +192,7 @@ def _keep(
             first, last = _events_about(reader, partition, first, last)
         if last < first:
             raise ReplayError(f"event {first} is after event {last}")
-        made = cut(reader, Path(scratch) / "log", first, last)
+        made = cut_log(reader, Path(scratch) / "log", first, last)
         shorter = Path(scratch) / "log"
         if redact:
             [shorter], _ = opened.enter_context(redacted_logs([shorter]))
@@ -202,7 +202,7 @@ def _keep(
         )
         if redact and partition:
             about.matters = ""
-        keep(shorter, folder, about)
+        keep_incident(shorter, folder, about)
     typer.echo(f"{folder}: {made.events} events; read {folder / TRANSCRIPT}")
 
 
@@ -220,5 +220,5 @@ def _events_about(reader: LogReader, partition: str, first: int, last: int) -> t
 
 def _update(folders: list[Path]) -> None:
     for incident in incidents_in(folders):
-        if update(incident):
+        if update_incident(incident):
             typer.echo(f"{incident / TRANSCRIPT} changed")

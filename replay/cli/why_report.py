@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from replay.description.choices import candidates_clause
-from replay.description.phrases import listed
+from replay.description.phrases import broker_list
 from replay.why.explanations.explanation import Explanation, Link
 from replay.why.explanations.finding import last_undone
 from replay.why.move import Move
@@ -30,7 +30,7 @@ def explanation_lines(found: Explanation, limit: int, *, with_history: bool) -> 
 
 def _history(move: Move) -> Iterator[str]:
     """The steps of a reassignment, the oldest first, with the name of each log once."""
-    yield f"\nThe move from {listed(move.origin)} to {listed(move.target)}:"
+    yield f"\nThe move from {broker_list(move.origin)} to {broker_list(move.target)}:"
     log = ""
     for one in move.events:
         if one.at.log != log:

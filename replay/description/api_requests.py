@@ -45,7 +45,7 @@ from controller.core.api_requests.topics import (
 from controller.core.error_codes import NONE
 from controller.core.znodes import write_topic_id
 from replay.description.error_names import error_name
-from replay.description.phrases import assignment, leader, listed
+from replay.description.phrases import assignment_in_words, broker_list, leader_in_words
 from replay.subjects import NameOf
 
 
@@ -90,7 +90,7 @@ def _described(request: ApiRequest, name_of: NameOf) -> list[str]:
         case AlterPartitionReceived(version=version, broker=broker, partitions=proposed):
             named = name_of if version > 1 else _unchanged
             states = [
-                f"{named(one.topic)}-{one.partition} ISR {listed(one.isr)} in leader epoch"
+                f"{named(one.topic)}-{one.partition} ISR {broker_list(one.isr)} in leader epoch"
                 f" {one.leader_epoch} at version {one.partition_epoch}"
                 for one in proposed
             ]
@@ -98,7 +98,7 @@ def _described(request: ApiRequest, name_of: NameOf) -> list[str]:
         case AlterPartitionReassignmentsReceived(partitions=targets):
             wanted = [
                 f"{one.topic}-{one.partition} "
-                + ("cancel" if one.replicas is None else f"to {listed(one.replicas)}")
+                + ("cancel" if one.replicas is None else f"to {broker_list(one.replicas)}")
                 for one in targets
             ]
             return [head, *wanted]
@@ -153,7 +153,7 @@ def _parts(answer: ApiResponse) -> list[tuple[int, str]]:
             ]
         case ListPartitionReassignmentsResponse(partitions=ongoing):
             return [
-                (NONE, f"{one.topic}-{one.partition} {assignment(one.assignment)}")
+                (NONE, f"{one.topic}-{one.partition} {assignment_in_words(one.assignment)}")
                 for one in ongoing
             ]
         case ControlledShutdownResponse() | AllocateProducerIdsResponse():
@@ -173,8 +173,8 @@ def _altered(one: AlteredPartition) -> str:
     if one.error:
         return _with_error(f"{topic}-{one.partition}", one.error)
     return (
-        f"{topic}-{one.partition} {leader(one.leader)}, epoch {one.leader_epoch}, "
-        f"ISR {listed(one.isr)}, version {one.partition_epoch}"
+        f"{topic}-{one.partition} {leader_in_words(one.leader)}, epoch {one.leader_epoch}, "
+        f"ISR {broker_list(one.isr)}, version {one.partition_epoch}"
     )
 
 

@@ -18,7 +18,7 @@ from controller.core.operations import (
 from controller.core.values import ANY_VERSION
 from controller.core.znodes.config import read_config
 from replay.description.api_requests import described_response
-from replay.description.phrases import in_one_line, listed, some, state
+from replay.description.phrases import broker_list, in_one_line, some, state_in_words
 from replay.times import iso_time
 
 PlainCommand = (
@@ -57,7 +57,7 @@ def command_in_words(command: commands.Command) -> str:
         case commands.LeaderAndIsrRequest(broker=broker, partitions=partitions):
             return f"LeaderAndIsr to broker {broker}: {_led(partitions)}"
         case commands.UpdateMetadataRequest(broker=broker, partitions=parts, live_brokers=live):
-            brokers = listed([one.id for one in live])
+            brokers = broker_list([one.id for one in live])
             return f"UpdateMetadata to broker {broker}: brokers {brokers}; {_led(parts)}"
         case commands.StopReplicaRequest(broker=broker, partitions=stopped):
             replicas = some(
@@ -74,7 +74,9 @@ def command_in_words(command: commands.Command) -> str:
 def _led(
     partitions: Sequence[commands.LeaderAndIsrPartition | commands.UpdateMetadataPartition],
 ) -> str:
-    return some(f"{one.topic}-{one.partition} {state(one.leadership)}" for one in partitions)
+    return some(
+        f"{one.topic}-{one.partition} {state_in_words(one.leadership)}" for one in partitions
+    )
 
 
 def described(command: PlainCommand) -> str:
@@ -141,7 +143,7 @@ def content(path: str, data: bytes | None) -> str:
     if znodes.state_of(path) is None:
         return ""
     try:
-        return f" ({state(znodes.read_state(path, data, 0))})"
+        return f" ({state_in_words(znodes.read_state(path, data, 0))})"
     except ZnodeError:
         return ""
 

@@ -8,7 +8,7 @@ from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr, format_s
 _SHOWN: Final = 5
 
 
-def listed(brokers: Iterable[int]) -> str:
+def broker_list(brokers: Iterable[int]) -> str:
     """Broker ids as Kafka's tools write them; "none" for none."""
     return ",".join(map(str, brokers)) or "none"
 
@@ -37,21 +37,21 @@ def session_name(session: int) -> str:
     return f"session {format_session(session)}"
 
 
-def leader(broker: int) -> str:
+def leader_in_words(broker: int) -> str:
     """The leader of a partition, or its absence."""
     return "no leader" if broker == NO_LEADER else f"leader {broker}"
 
 
-def state(one: LeaderAndIsr) -> str:
+def state_in_words(one: LeaderAndIsr) -> str:
     """A leader, its epoch and the ISR."""
-    return f"{leader(one.leader)}, epoch {one.leader_epoch}, ISR {listed(one.isr)}"
+    return f"{leader_in_words(one.leader)}, epoch {one.leader_epoch}, ISR {broker_list(one.isr)}"
 
 
-def assignment(one: Assignment) -> str:
+def assignment_in_words(one: Assignment) -> str:
     """The replicas of an assignment, and those that are being added or removed."""
-    parts = [f"replicas {listed(one.replicas)}"]
+    parts = [f"replicas {broker_list(one.replicas)}"]
     if one.adding:
-        parts.append(f"adding {listed(one.adding)}")
+        parts.append(f"adding {broker_list(one.adding)}")
     if one.removing:
-        parts.append(f"removing {listed(one.removing)}")
+        parts.append(f"removing {broker_list(one.removing)}")
     return ", ".join(parts)

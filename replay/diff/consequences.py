@@ -123,7 +123,7 @@ def _at(samples: Sequence[Sample], time_ns: int) -> Sample | None:
 
 
 def _leader(sample: Sample) -> str:
-    return phrases.leader(max(sample.leader, NO_LEADER))
+    return phrases.leader_in_words(max(sample.leader, NO_LEADER))
 
 
 def _seconds(ns: int) -> str:

@@ -22,7 +22,7 @@ from replay.logs.recorded_fold import fold_event
 _WRITTEN_AT_ONCE: Final = 500
 
 
-class Cut(Struct, frozen=True):
+class CutLog(Struct, frozen=True):
     """The cut part: its first and last event in the original log, and its number of events."""
 
     first: int
@@ -30,14 +30,14 @@ class Cut(Struct, frozen=True):
     events: int
 
 
-def cut(reader: LogReader, target: Path, first: int, last: int) -> Cut:
+def cut_log(reader: LogReader, target: Path, first: int, last: int) -> CutLog:
     """Write the events up to `last` to the new log `target`.
 
     A recorded log is cut at the last session before event `first` from which the decisions are the
     same as in the whole log, an imported log at the last election. Raises ReplayError, LogError.
     """
     if reader.header.kind != "recorded":
-        return Cut(*cut_imported(reader, target, first, last))
+        return CutLog(*cut_imported(reader, target, first, last))
     if reader.header.first_seq != 1:
         raise ReplayError(
             f"{reader.path} begins with event {reader.header.first_seq}: the earlier state is only "
@@ -47,7 +47,7 @@ def cut(reader: LogReader, target: Path, first: int, last: int) -> Cut:
         found = _cut(reader, begin, last)
         if found is not None:
             _write(reader, target, found)
-            return Cut(begin, last, len(found))
+            return CutLog(begin, last, len(found))
     raise ReplayError(f"{reader.path} does not replay: `refold replay` shows where")
 
 

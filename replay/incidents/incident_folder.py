@@ -32,7 +32,7 @@ def require_new(folder: Path) -> None:
         raise ReplayError(f"{folder} exists already: give the incident another name")
 
 
-def keep(log: Path, folder: Path, about: IncidentDescription) -> None:
+def keep_incident(log: Path, folder: Path, about: IncidentDescription) -> None:
     """Make the folder of an incident, for this user only, as the log. Raises ReplayError if the
     folder exists, and LogErrors."""
     require_new(folder)
@@ -73,7 +73,7 @@ def unpacked(incident: Path) -> Iterator[Path]:
         yield Path(log)
 
 
-def update(incident: Path) -> bool:
+def update_incident(incident: Path) -> bool:
     """Write the transcript of this version. Return whether it changed."""
     with unpacked(incident) as log:
         text = transcript(log)

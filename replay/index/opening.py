@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from replay.index.store import Index
-from replay.inspect.at import FOLDED_AT_ONCE_MAX, keeps_snapshots, run_helper
+from replay.inspect.at import FOLDED_AT_ONCE_MAX, keeps_snapshots, run_index_process
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress
 
@@ -31,7 +31,7 @@ def _index_of(log: OpenedLog, progress: Progress) -> Index | None:
         count = reader.last_seq - reader.header.first_seq + 1
         if count <= FOLDED_AT_ONCE_MAX or not keeps_snapshots(reader.path):
             return None
-        run_helper(reader, progress)
+        run_index_process(reader, progress)
         index = Index.of(reader)
     if index is not None and index.about.differs_at:
         index.close()

@@ -28,7 +28,7 @@ from replay.progress import Progress, unreported
 
 FOLDED_AT_ONCE_MAX: Final = 30_000
 """With more events than this between a snapshot and a moment, snapshots are made."""
-_HELPER: Final = "replay.index.making"
+_INDEX_PROCESS: Final = "replay.index.making"
 SNAPSHOTS_APART_S: Final = 0.4
 """Seconds of CPU time between two snapshots; longer if a snapshot takes longer than that."""
 CLOCK_EVERY: Final = 64
@@ -63,7 +63,7 @@ def projection_from_snapshot(
     before = snapshot_before(log.reader, seq)
     start = before.seq if before is not None else log.reader.header.first_seq - 1
     if seq - start > FOLDED_AT_ONCE_MAX and keeps_snapshots(log.reader.path):
-        run_helper(log.reader, progress)
+        run_index_process(log.reader, progress)
         before = snapshot_before(log.reader, seq)
     return _projection_from(log, before)
 
@@ -89,16 +89,16 @@ def keeps_snapshots(path: Path) -> bool:
     return path.is_dir() and os.access(path, os.W_OK) and not folders.is_being_written(path)
 
 
-# The helper process -----------------------------------------------------------------------------
+# The process that makes an index and snapshots ---------------------------------------------------
 
 
-def run_helper(reader: LogReader, progress: Progress) -> None:
-    """Wait for the helper process. If it fails, the caller folds all events itself."""
-    command = [sys.executable, "-m", _HELPER, str(reader.path)]
+def run_index_process(reader: LogReader, progress: Progress) -> None:
+    """Wait for the process. If it fails, the caller folds all events itself."""
+    command = [sys.executable, "-m", _INDEX_PROCESS, str(reader.path)]
     last = reader.last_seq
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as helper:
-        assert helper.stdout is not None, "stdout is a pipe"
-        for line in helper.stdout:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None, "stdout is a pipe"
+        for line in process.stdout:
             progress("making an index, once for this log", int(line), last)
 
 

@@ -4,7 +4,7 @@ that contain neither event numbers nor epochs, which differ between runs."""
 from collections.abc import Iterable, Iterator
 
 from controller.core.values import Assignment
-from replay.description.phrases import assignment, leader, listed
+from replay.description.phrases import assignment_in_words, broker_list, leader_in_words
 from replay.report.document import ClusterChange
 from replay.why.facts import (
     AnyFact,
@@ -38,9 +38,11 @@ def cluster_changes_in(facts: Iterable[AnyFact], last_seq: int) -> Iterator[Clus
             ):
                 pass  # The controller read it when it took the role.
             case StateWritten(partition=name, after=state):
-                yield _change(one, name, f"{leader(state.leader)}, ISR {listed(state.isr)}")
+                yield _change(
+                    one, name, f"{leader_in_words(state.leader)}, ISR {broker_list(state.isr)}"
+                )
             case AssignmentWritten(partition=name, after=after):
-                yield _change(one, name, assignment(after))
+                yield _change(one, name, assignment_in_words(after))
             case NoLeader(partition=name):
                 yield _change(one, name, "an election found no leader")
             case LeftUnchanged(partition=name, code=code):

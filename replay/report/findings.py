@@ -7,7 +7,7 @@ from typing import Final
 
 from controller.core.election import UNCLEAN_LEADER
 from controller.core.values import counted
-from replay.description.phrases import some
+from replay.description.phrases import broker_list, some
 from replay.report.document import Finding, Outage, Severity
 from replay.report.reading import Procedure, Reading
 from replay.times import iso_time, nanoseconds_of
@@ -191,7 +191,7 @@ def _of_moves(reading: Reading) -> Iterator[Finding]:
             begun: EventReference = move.begun or move.events[0].at
             begin_ns = nanoseconds_of(begun.time)
             end_ns = nanoseconds_of(move.ended.time) if move.ended else reading.end_ns
-            goes = f"from {_ids(move.origin)} to {_ids(move.target)}"
+            goes = f"from {broker_list(move.origin)} to {broker_list(move.target)}"
             why = f": {move.cancelled.text}" if move.cancelled is not None else ""
             is_odd = move.outcome != "completed"
             text = (
@@ -234,7 +234,3 @@ def _at_the_end(reading: Reading) -> Iterator[Finding]:
             tuple(group.affected),
             look_at,
         )
-
-
-def _ids(brokers: Sequence[int]) -> str:
-    return ",".join(map(str, brokers)) or "none"

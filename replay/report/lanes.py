@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from replay.description.phrases import listed, session_name
+from replay.description.phrases import broker_list, session_name
 from replay.report.document import Lane, Mark, Span
 from replay.report.reading import Reading, SessionLifetime
 from replay.times import nanoseconds_of
@@ -126,7 +126,7 @@ def _move(move: Move, reading: Reading) -> Lane:
     begin_ns = nanoseconds_of(move.begun.time) if move.begun is not None else reading.begin_ns
     end_ns = nanoseconds_of(move.ended.time) if move.ended is not None else reading.end_ns
     seq = move.begun.seq if move.begun is not None else reading.first_seq
-    goes = f"{listed(move.origin)} to {listed(move.target)}"
+    goes = f"{broker_list(move.origin)} to {broker_list(move.target)}"
     name = f"{move.partition}: {goes}"
     cancelled = move.cancelled
     spans = []

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from controller.core.election import UNCLEAN_LEADER
 from replay.cluster_view.views import NO_BROKER
-from replay.description.phrases import leader, listed
+from replay.description.phrases import broker_list, leader_in_words
 from replay.report.document import Count, Lane, Mark, Outage, Span
 from replay.report.reading import LiveBrokers, Reading
 from replay.subjects import partition_named
@@ -55,7 +55,8 @@ class _Partition(Struct):
 
     def in_words(self) -> str:
         """Leader, ISR and replicas."""
-        return f"{leader(self.leader)}, ISR {listed(self.isr)}, replicas {listed(self.replicas)}"
+        ids = f"ISR {broker_list(self.isr)}, replicas {broker_list(self.replicas)}"
+        return f"{leader_in_words(self.leader)}, {ids}"
 
 
 class Partitions:

@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from controller.core.znodes import Name
+from replay.description.phrases import broker_list
 from replay.what_if.history import (
     BrokerChange,
     Change,
@@ -178,11 +179,11 @@ def text_of(what: OutcomeAspect, one: PartitionOutcome | None) -> str:
         case OutcomeAspect.LEADER:
             return "none" if one.leader < 0 else str(one.leader)
         case OutcomeAspect.ISR:
-            return _brokers(one.isr)
+            return broker_list(one.isr)
         case OutcomeAspect.REPLICAS:
-            return _brokers(one.replicas)
+            return broker_list(one.replicas)
         case OutcomeAspect.REASSIGNMENT:
-            return f"under way to {_brokers(one.target)}" if one.target else "none under way"
+            return f"under way to {broker_list(one.target)}" if one.target else "none under way"
         case OutcomeAspect.UNCLEAN:
             return str(one.unclean)
         case OutcomeAspect.OFFLINE:
@@ -191,7 +192,3 @@ def text_of(what: OutcomeAspect, one: PartitionOutcome | None) -> str:
             return "not known"
         case _:
             return f"{one.lost_all} acks=all, {one.lost_leader} acks=1"
-
-
-def _brokers(ids: Iterable[int]) -> str:
-    return ",".join(map(str, ids)) or "none"

@@ -10,7 +10,7 @@ from controller.core.znodes.config import broker_config_path, topic_config_path
 from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view.from_znodes import config_of
 from replay.cluster_view.views import PartitionView
-from replay.description.phrases import joined, listed
+from replay.description.phrases import broker_list, joined
 
 _SIDES: Final = ("leader", "follower")
 _UNCLEAN: Final = "unclean.leader.election.enable"
@@ -72,7 +72,8 @@ def limits_of(configuration: ConfigOverrides, partition: PartitionView) -> str:
             if rate := _rate(configuration, broker, side):
                 brokers.setdefault((side, rate), []).append(broker)
     return joined(
-        f"{rate} on {'broker' if len(several) == 1 else 'brokers'} {listed(several)} ({_key(side)})"
+        f"{rate} on {'broker' if len(several) == 1 else 'brokers'} {broker_list(several)}"
+        f" ({_key(side)})"
         for (side, rate), several in brokers.items()
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from replay.cluster_view.selecting import require
 from replay.cluster_view.views import NO_BROKER
-from replay.description.phrases import listed
+from replay.description.phrases import broker_list
 from replay.errors import ReplayError
 from replay.logs.open_log import OpenedLog
 from replay.progress import Progress, unreported
@@ -67,7 +67,7 @@ def _require_broker(history: History, broker: int) -> None:
                 f"{broker} is the broker id of the daemon that recorded this log: a daemon is not "
                 "registered and has no replicas; `refold why LOG` and `--term` explain its role"
             )
-        known = listed([one.id for one in cluster.brokers])
+        known = broker_list([one.id for one in cluster.brokers])
         raise ReplayError(
             f"no broker {broker} by event {cluster.seq}: this log never mentions it; registered "
             f"are {known}"
@@ -81,7 +81,7 @@ def _require_term(history: History, term: int) -> None:
     known |= {one.epoch - 1 for one in roles if one.code == "elected" and one.other != NO_BROKER}
     known = (known | {history.cluster.controller.epoch}) - {0}
     if not known or not min(known) <= term <= max(known):
-        terms = listed(sorted(known))
+        terms = broker_list(sorted(known))
         raise ReplayError(
             f"no term {term} by event {history.cluster.seq}; this log has {terms}. Other terms are "
             "those of other controllers"

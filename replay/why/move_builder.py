@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from replay.description.phrases import listed
+from replay.description.phrases import broker_list
 from replay.why.event_reference import EventReference, cause_of, reference_to
 from replay.why.facts import AssignmentWritten, Cancellation, CommandsUnrecorded, Fact, RollbackStep
 from replay.why.move import CancelledBy, Move, MoveEvent, MoveOutcome, WaitPeriod
@@ -92,7 +92,7 @@ class MoveBuilder(Struct):
         if self.is_waiting:
             self.waits[-1].until, self.waits[-1].ended_by = fact, why
         self.outcome, self.cancellation = "under way", None
-        text = f"{why}: the move to {listed(self.target)} goes on"
+        text = f"{why}: the move to {broker_list(self.target)} goes on"
         self.add_event(fact, "rollback_given_up", text)
 
     def goes_back(self, fact: Fact) -> None:
@@ -140,7 +140,7 @@ class MoveBuilder(Struct):
     def goes(self) -> str:
         """The original replicas, the target and the request, in words."""
         by = self.request or self.route
-        goes = f"from {listed(self.origin)} to {listed(self.target)}"
+        goes = f"from {broker_list(self.origin)} to {broker_list(self.target)}"
         return f"{goes}, by {by}" if by else goes
 
     @property
@@ -184,7 +184,7 @@ def _ordinal(event: MoveEvent) -> int:
 
 def back_on(replicas: tuple[int, ...]) -> str:
     """The end of a rollback, in words."""
-    return f"rolled back: it is on {listed(replicas)} again"
+    return f"rolled back: it is on {broker_list(replicas)} again"
 
 
 def _cancelled_by(one: Cancellation | None) -> CancelledBy | None:

@@ -9,7 +9,7 @@ from controller.core.election import UNCLEAN_LEADER
 from controller.core.procedures.reassignment.rollback import WAITS as ROLLBACK_WAITS
 from controller.core.values import NO_ASSIGNMENT
 from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA, REASSIGNMENT_REQUESTS
-from replay.description.phrases import assignment, listed
+from replay.description.phrases import assignment_in_words, broker_list
 from replay.subjects import partition_named
 from replay.why.event_reference import reference_to
 from replay.why.facts import (
@@ -139,7 +139,7 @@ class _MoveHistory:
             self._begins(fact)
         elif move is not None and set(move.target) != set(fact.after.target):
             move.target = fact.after.target
-            move.add_event(fact, "target_changed", f"the target becomes {listed(move.target)}")
+            move.add_event(fact, "target_changed", f"the target becomes {broker_list(move.target)}")
 
     def _begins(self, fact: AssignmentWritten) -> None:
         before, after = fact.before, fact.after
@@ -159,7 +159,8 @@ class _MoveHistory:
             has_record=record is not None,
         )
         if asked is not None and asked.because != fact.because:
-            move.add_event(asked, "asked", f"{asked.via} asks for {listed(asked.target or ())}")
+            text = f"{asked.via} asks for {broker_list(asked.target or ())}"
+            move.add_event(asked, "asked", text)
         if is_found:
             if self._others and self._elected_by is not None:
                 self._add_others(move, self._elected_by)
@@ -351,16 +352,16 @@ class _MoveHistory:
             move.steps = set()
         move.steps.add(fact.step)
         move.epoch = fact.epoch
-        text = f"step {fact.step} of {LAST}: {fact.text}"
         if not fact.is_numbered:
             self._unnumbered_step(move, fact)
             return
-        if not fact.is_empty:
-            move.add_event(fact, "step", text, step=fact.step, command=fact.command)
-            if fact.step == LAST:
-                move.goes_back(fact)
+        text = f"step {fact.step} of {LAST}: {fact.text}"
+        if fact.is_empty:
+            move.insert_empty_step(fact, text)
             return
-        move.insert_empty_step(fact, text)
+        move.add_event(fact, "step", text, step=fact.step, command=fact.command)
+        if fact.step == LAST:
+            move.goes_back(fact)
 
     def _unnumbered_step(self, move: MoveBuilder, fact: RollbackStep) -> None:
         """A step of Kafka's cancellation."""
@@ -412,9 +413,8 @@ class _MoveHistory:
                 move.add_event(fact, LOG_ENDED, sentence(fact))
         elif fact.code == "resigned":
             if move is not None:
-                move.add_event(
-                    fact, "role_lost", f"broker {fact.broker} lost the role: {fact.text}"
-                )
+                text = f"broker {fact.broker} lost the role: {fact.text}"
+                move.add_event(fact, "role_lost", text)
         else:
             self._elected(move, fact)
 
@@ -453,13 +453,13 @@ class _MoveHistory:
                 return
             move.outcome, text = "rolled back", back_on(replicas)
             if is_found:
-                text = f"found on {listed(replicas)}: another process wrote that"
+                text = f"found on {broker_list(replicas)}: another process wrote that"
         elif set(replicas) == set(move.target):
-            move.outcome, text = "completed", f"completed: it is on {listed(replicas)}"
+            move.outcome, text = "completed", f"completed: it is on {broker_list(replicas)}"
             if is_found:
-                text = f"found on {listed(replicas)}: another controller completed the move"
+                text = f"found on {broker_list(replicas)}: another controller completed the move"
         else:
-            move.outcome, text = "replaced", f"it has {assignment(fact.after)} instead"
+            move.outcome, text = "replaced", f"it has {assignment_in_words(fact.after)} instead"
         move.is_ended_by_others = is_found
         move.ended = fact
         move.add_event(fact, move.outcome.replace(" ", "_"), text)
@@ -472,7 +472,7 @@ class _MoveHistory:
         move.stored = fact
         replicas = fact.after.replicas
         if is_found:
-            text = f"found on {listed(replicas)}: step {STORE} had been written"
+            text = f"found on {broker_list(replicas)}: step {STORE} had been written"
             move.add_event(fact, "originals_found", text)
         if LAST in move.steps or (is_found and not move.has_record):
             move.goes_back(fact)

@@ -44,7 +44,7 @@ from controller.core.znodes import (
 )
 from replay.agreement.checkpoint import Checkpointed
 from replay.description.events import request_in_words
-from replay.description.phrases import listed
+from replay.description.phrases import broker_list
 from replay.subjects import paths_of_command
 from replay.why.facts import (
     CancelKnown,
@@ -243,7 +243,7 @@ class MoveObserver(Checkpointed):
         if not in_sync:
             return ""
         why = "the rollback is forced, and" if context.cancel_forced else "enough"
-        return f"{why} original replicas are in sync: {listed(in_sync)}"
+        return f"{why} original replicas are in sync: {broker_list(in_sync)}"
 
     def is_rollback(self, before: Assignment, after: Assignment) -> bool:
         """Whether a move goes back to its original replicas. That includes a move that another

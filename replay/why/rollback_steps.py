@@ -17,7 +17,7 @@ from controller.core.operations import Create, Delete, SetData, WriteOperation
 from controller.core.state import Partition
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Name, read_entries, reassignment_path
-from replay.description.phrases import leader, listed, state
+from replay.description.phrases import broker_list, leader_in_words, state_in_words
 
 LAST: Final = 7
 STORE: Final = 5
@@ -51,7 +51,7 @@ class RollbackSteps:
         self._isr = self._state.isr if self._state is not None else ()
         self._on_step = on_step
         self._done: set[int] = set()
-        self._step(1, f"the controller takes {listed(originals)} as the replicas, in memory")
+        self._step(1, f"the controller takes {broker_list(originals)} as the replicas, in memory")
 
     @property
     def is_over(self) -> bool:
@@ -115,7 +115,7 @@ class RollbackSteps:
         except ZnodeError:
             return
         if content.assignments.get(number) == Assignment(self._originals):
-            text = f"{listed(self._originals)} are written to {operation.path}"
+            text = f"{broker_list(self._originals)} are written to {operation.path}"
             self._step(STORE, text, command)
 
     def _removes(self, operation: WriteOperation, command: str) -> None:
@@ -145,7 +145,7 @@ class RollbackSteps:
     def _why_not_written(self) -> str:
         if self._state is None:
             return _NO_STATE
-        return f"no leader can be elected, and the state stays: {state(self._state)}"
+        return f"no leader can be elected, and the state stays: {state_in_words(self._state)}"
 
     def _step(self, step: int, text: str, command: str = "", *, is_empty: bool = False) -> None:
         if step not in self._done:
@@ -155,8 +155,8 @@ class RollbackSteps:
 
 def _brokers(brokers: list[int]) -> str:
     """The subject and verb of a sentence about brokers."""
-    return f"broker {brokers[0]} is" if len(brokers) == 1 else f"brokers {listed(brokers)} are"
+    return f"broker {brokers[0]} is" if len(brokers) == 1 else f"brokers {broker_list(brokers)} are"
 
 
 def _led(written: LeaderAndIsr) -> str:
-    return f"{leader(written.leader)} is written with leader epoch {written.leader_epoch}"
+    return f"{leader_in_words(written.leader)} is written with leader epoch {written.leader_epoch}"

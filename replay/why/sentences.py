@@ -7,7 +7,7 @@ from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA
 from replay.description.choices import passed_over_in_words
 from replay.description.error_names import error_name, zookeeper_error_name
 from replay.description.events import probe_in_words
-from replay.description.phrases import assignment, leader, listed
+from replay.description.phrases import assignment_in_words, broker_list, leader_in_words
 from replay.why.facts import (
     AddressProbed,
     AnyFact,
@@ -65,7 +65,7 @@ def sentence(fact: AnyFact) -> str:
             return _state_written(fact)
         case NoLeader(partition=partition, rule=rule, passed_over=passed_over, isr=isr):
             return (
-                f"{rule} found no leader for {partition} (ISR {listed(isr)}): "
+                f"{rule} found no leader for {partition} (ISR {broker_list(isr)}): "
                 f"{passed_over_in_words(passed_over)}"
             )
         case LeftUnchanged(partition=partition, text=text):
@@ -76,15 +76,15 @@ def sentence(fact: AnyFact) -> str:
             return _assignment_written(fact)
         case MoveGivenUp(partition=partition, before=before, after=after):
             return (
-                f"{partition}: its move to {listed(before.target)} is given up for replicas "
-                f"{listed(after.target)}"
+                f"{partition}: its move to {broker_list(before.target)} is given up for replicas "
+                f"{broker_list(after.target)}"
             )
         case RollbackStep(partition=partition, step=step, text=text):
             return f"{partition}: step {step} of 7: {text}"
         case ReplicaDeletion():
             return f"{fact.partition}: {deletion(fact)}"
         case RecordKnown(partition=partition, how=how, target=target):
-            return f"{partition}: the record of its move to {listed(target)} is {how}"
+            return f"{partition}: the record of its move to {broker_list(target)} is {how}"
         case CancelKnown():
             return _cancel_known(fact)
         case LogEnded():
@@ -93,7 +93,7 @@ def sentence(fact: AnyFact) -> str:
             return UNRECORDED
         case IsrRequested(partition=partition, broker=broker, isr=isr, error=error):
             verdict = f"rejected with {error_name(error)}" if error else "accepted"
-            return f"leader {broker} asked for ISR {listed(isr)} of {partition}: {verdict}"
+            return f"leader {broker} asked for ISR {broker_list(isr)} of {partition}: {verdict}"
         case ReassignmentRequested():
             return _reassignment_asked(fact)
         case BrokerChanged(broker=broker, what=what, text=text):
@@ -131,16 +131,17 @@ def _state_written(fact: StateWritten) -> str:
 def change(before: LeaderAndIsr | None, after: LeaderAndIsr) -> str:
     """The changes of leader and ISR, and the new leader epoch."""
     if before is None:
-        return f"{leader(after.leader)}, ISR {listed(after.isr)}, leader epoch {after.leader_epoch}"
+        begun = f"{leader_in_words(after.leader)}, ISR {broker_list(after.isr)}"
+        return f"{begun}, leader epoch {after.leader_epoch}"
     parts = []
     if before.leader != after.leader:
         parts.append(f"leader {_id(before.leader)} -> {_id(after.leader)}")
     else:
-        parts.append(f"still {leader(after.leader)}")
+        parts.append(f"still {leader_in_words(after.leader)}")
     if before.isr != after.isr:
-        parts.append(f"ISR {listed(before.isr)} -> {listed(after.isr)}")
+        parts.append(f"ISR {broker_list(before.isr)} -> {broker_list(after.isr)}")
     else:
-        parts.append(f"ISR {listed(after.isr)}")
+        parts.append(f"ISR {broker_list(after.isr)}")
     parts.append(f"leader epoch {after.leader_epoch}")
     return ", ".join(parts)
 
@@ -149,9 +150,9 @@ def _assignment_written(fact: AssignmentWritten) -> str:
     who = "" if fact.rule else f" by {fact.writer}" if fact.writer else " (found in ZooKeeper)"
     head = f"{fact.rule}: " if fact.rule else ""
     if not fact.before.replicas:
-        return f"{head}{fact.partition} has {assignment(fact.after)}{who}"
-    was = assignment(fact.before)
-    return f"{head}{fact.partition} goes from {was} to {assignment(fact.after)}{who}"
+        return f"{head}{fact.partition} has {assignment_in_words(fact.after)}{who}"
+    was = assignment_in_words(fact.before)
+    return f"{head}{fact.partition} goes from {was} to {assignment_in_words(fact.after)}{who}"
 
 
 def deletion(fact: ReplicaDeletion) -> str:
@@ -227,8 +228,8 @@ def _undoing_request(one: Cancellation) -> str:
     if one.by == REASSIGN_CANCEL:
         return f"{one.by} was {one.how}"
     if one.by == REASSIGN_PARTITIONS_EXTRA:
-        return f"{one.by} asks for {listed(one.asks_for or ())}"
-    what = "to cancel it" if one.asks_for is None else f"for {listed(one.asks_for)}"
+        return f"{one.by} asks for {broker_list(one.asks_for or ())}"
+    what = "to cancel it" if one.asks_for is None else f"for {broker_list(one.asks_for)}"
     return f"a client asked {what}"
 
 
@@ -236,7 +237,7 @@ def _reassignment_asked(fact: ReassignmentRequested) -> str:
     what = (
         "to cancel its reassignment"
         if fact.target is None
-        else f"for replicas {listed(fact.target)}"
+        else f"for replicas {broker_list(fact.target)}"
     )
     head = f"{fact.partition}: a client asked {what} ({fact.via})"
     if not fact.error:

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from eventstore.folders import segments_in
-from replay.incidents.cutting import cut
-from replay.incidents.incident_folder import IncidentDescription, keep
+from replay.incidents.cutting import cut_log
+from replay.incidents.incident_folder import IncidentDescription, keep_incident
 from replay.logs.open_log import open_reader, seq_at
 from replay.stock_clusters.imports.importing import Selection, import_source
 from tools.incidents.incident_cluster import IncidentCluster
@@ -66,14 +66,14 @@ async def _make(name: str, kept: Path) -> None:
             + ("imported from ZooKeeper's log" if incident.of_zookeeper else "refold as controller")
         )
         title = " ".join((incident.script.__doc__ or "").split())
-        keep(log, kept, IncidentDescription(title, how))
+        keep_incident(log, kept, IncidentDescription(title, how))
 
 
 def _imported(data: Path, folder: Path, begun_ns: int) -> Path:
     """ZooKeeper's log from the last election before the incident on."""
     import_source(data, folder / "whole", Selection())
     with open_reader(folder / "whole") as reader:
-        cut(reader, folder / "cut", seq_at(reader, None, begun_ns), reader.last_seq)
+        cut_log(reader, folder / "cut", seq_at(reader, None, begun_ns), reader.last_seq)
     return folder / "cut"
 
 

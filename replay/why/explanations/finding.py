@@ -5,7 +5,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from controller.core.events import ANSWERS, REFUSES, SILENT
 from replay.cluster_view.views import PartitionView
-from replay.description.phrases import listed
+from replay.description.phrases import broker_list
 from replay.times import iso_time
 from replay.why.facts import AddressProbed, AnyFact, BrokerChanged, Fact, StateWritten
 from replay.why.history import History
@@ -44,7 +44,7 @@ def being_undone(history: History, view: PartitionView) -> Move | None:
 
 def undone(move: Move) -> str:
     """When and why a move was rolled back: the predicate of a sentence about it."""
-    goes = f"from {listed(move.origin)} to {listed(move.target)}"
+    goes = f"from {broker_list(move.origin)} to {broker_list(move.target)}"
     why = f": {move.cancelled.text}" if move.cancelled is not None else ""
     if move.was_over_before:
         return f"{goes} had been rolled back before this log begins{why}."

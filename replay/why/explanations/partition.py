@@ -23,7 +23,7 @@ from replay.description.choices import (
     passed_over_in_words,
     rule_in_words,
 )
-from replay.description.phrases import joined, leader, listed
+from replay.description.phrases import broker_list, joined, leader_in_words
 from replay.why.configuration import is_behind, throttles, too_few_in_sync, unclean_setting
 from replay.why.explanations.finding import (
     Finding,
@@ -140,7 +140,7 @@ def _never_led(history: History, view: PartitionView) -> str:
         why = f"at {at(found)} {found.text}"
     else:
         why = "no controller has created its state"
-    return f"{head}: {why}; its replicas are {listed(view.replicas)}."
+    return f"{head}: {why}; its replicas are {broker_list(view.replicas)}."
 
 
 def _offline(history: History, view: PartitionView, changes: list[StateWritten]) -> str:
@@ -199,7 +199,7 @@ def _isr(view: PartitionView) -> str:
         case (broker,):
             return f"Only broker {broker} is in the ISR."
         case several:
-            return f"The ISR is {listed(several)}."
+            return f"The ISR is {broker_list(several)}."
 
 
 def _way_back(history: History, view: PartitionView) -> str:
@@ -219,14 +219,14 @@ def _way_back(history: History, view: PartitionView) -> str:
     if move is None:
         return way
     return (
-        f"{way} and elects only the original replicas {listed(move.origin)}, because the move to "
-        f"{listed(move.target)} is cancelled"
+        f"{way} and elects only the original replicas {broker_list(move.origin)}, because the move "
+        f"to {broker_list(move.target)} is cancelled"
     )
 
 
 def _led(history: History, view: PartitionView, changes: list[StateWritten]) -> str:
     chosen = [one for one in changes if one.before is None or one.before.leader != one.after.leader]
-    head = f"{view.name} has {leader(view.leader)}"
+    head = f"{view.name} has {leader_in_words(view.leader)}"
     if not chosen:
         return f"{head} since before this log begins."
     one = chosen[-1]
@@ -248,7 +248,7 @@ def _why_chosen(history: History, view: PartitionView, chosen: list[StateWritten
     if one.rule == PREFERRED.name:
         return f"it is {leads_as}, {_why_preferred(one)}{passed}"
     if one.rule == REASSIGNMENT.name:
-        target = listed(view.target)
+        target = broker_list(view.target)
         return f"the reassignment to {target} ended, and {led_before} does not stay leader{passed}"
     if one.rule == ROLLBACK and led_before not in (NO_BROKER, one.after.leader):
         return f"its move was rolled back, and {led_before} is not an original replica{passed}"
@@ -349,7 +349,7 @@ def _out_of_isr(history: History, view: PartitionView) -> list[str]:
 
 
 def _moves(history: History, view: PartitionView, move: Move | None) -> str:
-    target, more = listed(view.target), f"see --reassignment {view.name}."
+    target, more = broker_list(view.target), f"see --reassignment {view.name}."
     why = ""
     is_undone = move is not None and move.is_undone
     if move is not None and is_undone and move.cancelled is not None:

@@ -8,7 +8,7 @@ from controller.core.znodes import REASSIGN_CANCEL
 from replay.cluster_view.views import NotInSync, PartitionView, lacking_replicas
 from replay.cluster_view.waiting import seconds_between
 from replay.description.error_names import error_name
-from replay.description.phrases import assignment, listed
+from replay.description.phrases import assignment_in_words, broker_list
 from replay.times import iso_time
 from replay.why.configuration import throttles
 from replay.why.explanations.finding import (
@@ -74,8 +74,8 @@ def _answer(history: History, view: PartitionView, moves: Sequence[Move]) -> tup
 
 def _ended_with_its_topic(view: PartitionView, move: Move) -> str:
     return (
-        f"{view.name} is not being reassigned: its move from {listed(move.origin)} to "
-        f"{listed(move.target)} ended with its topic {view.topic}, whose deletion began at "
+        f"{view.name} is not being reassigned: its move from {broker_list(move.origin)} to "
+        f"{broker_list(move.target)} ended with its topic {view.topic}, whose deletion began at "
         f"{move.ended}."
     )
 
@@ -111,7 +111,7 @@ def refusal_since(history: History, since: int) -> str:
     """The last request after an event, if it was rejected; "" otherwise."""
     asked = last(history.facts, ReassignmentRequested)
     if asked is not None and asked.error and asked.seq > since:
-        what = "cancel it" if asked.target is None else f"move it to {listed(asked.target)}"
+        what = "cancel it" if asked.target is None else f"move it to {broker_list(asked.target)}"
         why = f": {asked.message}" if asked.message else ""
         return with_full_stop(
             f"at {at(asked)} a client asked to {what}, rejected with {error_name(asked.error)}{why}"
@@ -132,8 +132,8 @@ def _waiting(view: PartitionView, move: Move | None) -> str:
     since = f" since {waits.since}" if waits is not None else ""
     why = f": {move.cancelled.text}" if move is not None and move.cancelled is not None else ""
     return (
-        f"The reassignment of {view.name} to {listed(view.target)} is cancelled{why}. It "
-        f"waits{since} to go back to {listed(_origin(view, move))}: "
+        f"The reassignment of {view.name} to {broker_list(view.target)} is cancelled{why}. It "
+        f"waits{since} to go back to {broker_list(_origin(view, move))}: "
         f"{with_full_stop(view.rollback_waits)}"
     )
 
@@ -141,8 +141,8 @@ def _waiting(view: PartitionView, move: Move | None) -> str:
 def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
     begun = last((one for one in history.facts if _begins(one)), AssignmentWritten)
     since = _since(move, begun)
-    origin = listed(view.origin)
-    name = f"The reassignment of {view.name} from {origin} to {listed(view.target)}"
+    origin = broker_list(view.origin)
+    name = f"The reassignment of {view.name} from {origin} to {broker_list(view.target)}"
     if view.reassignment_status in ("rolled back", "replaced"):
         return f"{name}{since} is being {view.reassignment_status}{_by(history, view, move)}."
     if move is not None and move.outcome == "being rolled back":
@@ -156,7 +156,9 @@ def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
     blocking = "; ".join(_blocks(history, broker, why) for broker, why in lacking.items())
     done = [one for one in view.target if one in view.isr]
     rest = (
-        f" In sync of the target: {listed(done)}." if done else " None of its replicas is in sync."
+        f" In sync of the target: {broker_list(done)}."
+        if done
+        else " None of its replicas is in sync."
     )
     duration = _duration(history, move)
     slow = throttles(history.configuration, view)
@@ -191,7 +193,11 @@ def _held_up(history: History) -> str:
 def _by(history: History, view: PartitionView, move: Move | None) -> str:
     """The replicas that the partition gets instead, and why."""
     is_rollback = view.reassignment_status != "replaced"
-    goes = f" to {listed(_origin(view, move))}" if is_rollback else f" by {listed(view.becoming)}"
+    goes = (
+        f" to {broker_list(_origin(view, move))}"
+        if is_rollback
+        else f" by {broker_list(view.becoming)}"
+    )
     given_up = last(history.facts, MoveGivenUp)
     if given_up is None:
         return goes
@@ -252,9 +258,9 @@ def _is_of_move(fact: object) -> bool:
 def _how_it_ended(move: Move, view: PartitionView) -> str:
     if move.outcome == "rolled back":
         return f"its move {undone(move)}{_waited(move)}{_interrupted(move)}"
-    goes = f"its move from {listed(move.origin)} to {listed(move.target)}"
+    goes = f"its move from {broker_list(move.origin)} to {broker_list(move.target)}"
     if move.outcome == "replaced":
-        return f"{goes} ended at {move.ended}, when it got replicas {listed(view.replicas)}."
+        return f"{goes} ended at {move.ended}, when it got replicas {broker_list(view.replicas)}."
     if move.was_over_before:
         return f"{goes} had been completed before this log begins.{_too_late(move)}"
     if move.is_ended_by_others:
@@ -275,8 +281,9 @@ def _steps_left(move: Move) -> str:
     taken = [one for one in move.events if one.step and one.is_recorded]
     done = f"; step {taken[-1].step} of {LAST} began at {taken[-1].at}" if taken else ""
     return (
-        f"The move of {move.partition} from {listed(move.origin)} to {listed(move.target)} is "
-        f"being rolled back{why}. It has its original replicas again{done}."
+        f"The move of {move.partition} from {broker_list(move.origin)} to "
+        f"{broker_list(move.target)} is being rolled back{why}. "
+        f"It has its original replicas again{done}."
     )
 
 
@@ -304,7 +311,8 @@ def _rewritten(written: AssignmentWritten) -> str:
     before, after = written.before, written.after
     if not before.is_being_reassigned and set(after.replicas) == set(before.replicas):
         return (
-            f"at {at(written)} its replicas {listed(before.replicas)} got the order "
-            f"{listed(after.replicas)}, for which none had to be copied."
+            f"at {at(written)} its replicas {broker_list(before.replicas)} got the order "
+            f"{broker_list(after.replicas)}, for which none had to be copied."
         )
-    return f"at {at(written)} it got {assignment(after)} instead of {assignment(before)}."
+    was, now = assignment_in_words(before), assignment_in_words(after)
+    return f"at {at(written)} it got {now} instead of {was}."

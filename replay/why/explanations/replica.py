@@ -4,7 +4,7 @@ from typing import Final
 
 from controller.core.election import UNCLEAN_LEADER
 from replay.cluster_view.views import PartitionView, why_not_in_sync
-from replay.description.phrases import listed
+from replay.description.phrases import broker_list
 from replay.why.explanations.finding import (
     Finding,
     at,
@@ -48,7 +48,7 @@ def _cancelled(history: History, view: PartitionView, broker: int) -> str:
     move = being_undone(history, view)
     if move is not None and broker in view.adding:
         why = f": {move.cancelled.text}" if move.cancelled is not None else ""
-        return f" The move to {listed(move.target)}, which adds it, is cancelled{why}."
+        return f" The move to {broker_list(move.target)}, which adds it, is cancelled{why}."
     move = last_undone(history.moves())
     if move is None or move.outcome != "rolled back":
         return ""
@@ -83,10 +83,12 @@ def _why_removed(history: History, removed: StateWritten, broker: int) -> str:
     if removed.rule:
         return f"the controller removed it ({removed.rule})"
     if removed.writer == f"broker {removed.after.leader}":
-        wrote = f"its leader, {removed.writer}, wrote ISR {listed(removed.after.isr)} to ZooKeeper"
+        wrote = (
+            f"its leader, {removed.writer}, wrote ISR {broker_list(removed.after.isr)} to ZooKeeper"
+        )
         return f"{wrote}, as before Kafka 2.7, for a follower that lags behind or is gone"
     who = removed.writer or "another process"
-    return f"{who} wrote ISR {listed(removed.after.isr)}"
+    return f"{who} wrote ISR {broker_list(removed.after.isr)}"
 
 
 def _asked_by(history: History, removed: StateWritten) -> str:
@@ -96,8 +98,10 @@ def _asked_by(history: History, removed: StateWritten) -> str:
         if isinstance(one, IsrRequested) and one.isr == removed.after.isr and one.seq >= removed.seq
     ]
     if asked:
-        return f"its leader, broker {asked[0].broker}, asked for ISR {listed(asked[0].isr)}"
-    return f"its leader, broker {removed.after.leader}, asked for ISR {listed(removed.after.isr)}"
+        return f"its leader, broker {asked[0].broker}, asked for ISR {broker_list(asked[0].isr)}"
+    return (
+        f"its leader, broker {removed.after.leader}, asked for ISR {broker_list(removed.after.isr)}"
+    )
 
 
 def _last_change(
@@ -113,7 +117,7 @@ def _last_change(
 
 
 def _replicas(view: PartitionView) -> str:
-    return f"its replicas are {listed(view.replicas)}"
+    return f"its replicas are {broker_list(view.replicas)}"
 
 
 def _facts(history: History, view: PartitionView, broker: int) -> list[AnyFact]:

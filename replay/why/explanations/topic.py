@@ -5,7 +5,7 @@ from typing import Final
 from controller.core.state_machines import ReplicaState
 from controller.core.values import counted
 from replay.cluster_view.views import DeletionView, TopicView
-from replay.description.phrases import joined, listed
+from replay.description.phrases import broker_list, joined
 from replay.subjects import partition_named
 from replay.why.configuration import throttles_of_topic
 from replay.why.explanations.finding import Finding, at, last, why_lost
@@ -125,7 +125,7 @@ def _partitions(view: TopicView) -> str:
     offline = [one.name for one in view.partitions if one.status == "offline"]
     new = [one.name for one in view.partitions if one.status == "new"]
     short = [
-        f"{one.name} (lacks {listed([id for id in one.staying if id not in one.isr])})"
+        f"{one.name} (lacks {broker_list([id for id in one.staying if id not in one.isr])})"
         for one in view.partitions
         if one.status == "online" and any(id not in one.isr for id in one.staying)
     ]

@@ -7,7 +7,7 @@ import pytest
 from controller.core.events import SessionConnected
 from eventstore.reader import LogReader
 from replay.errors import ReplayError
-from replay.incidents.cutting import Cut, cut
+from replay.incidents.cutting import CutLog, cut_log
 from replay.logs.decode import UPCASTERS, records
 from replay.verify.verification import verify_decisions
 from tests.replay.recorded_log import incident, write_log
@@ -25,9 +25,9 @@ def sessions(log: Path) -> list[int]:
         ]
 
 
-def made(log: Path, first: int, last: int) -> Cut:
+def made(log: Path, first: int, last: int) -> CutLog:
     with LogReader.open(log, UPCASTERS) as reader:
-        return cut(reader, log.with_name("cut"), first, last)
+        return cut_log(reader, log.with_name("cut"), first, last)
 
 
 def agrees(log: Path) -> int:
@@ -39,7 +39,7 @@ def agrees(log: Path) -> int:
 
 
 def test_cut_ends_with_the_last_event(log: Path) -> None:
-    assert made(log, 1, 20) == Cut(1, 20, 20)
+    assert made(log, 1, 20) == CutLog(1, 20, 20)
     assert agrees(log.with_name("cut")) == 20
 
 

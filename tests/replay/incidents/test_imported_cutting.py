@@ -12,7 +12,7 @@ from eventstore.verify import verify
 from replay.agreement.comparison import agree
 from replay.errors import ReplayError
 from replay.incidents import imported_cutting
-from replay.incidents.cutting import Cut, cut
+from replay.incidents.cutting import CutLog, cut_log
 from replay.logs.decode import UPCASTERS
 from replay.logs.packed import log_at
 from replay.stock_clusters.imported_log.encoding import event_of
@@ -37,9 +37,9 @@ def log() -> Iterator[Path]:
         yield Path(log)
 
 
-def made(log: Path, folder: Path, first: int, last: int) -> Cut:
+def made(log: Path, folder: Path, first: int, last: int) -> CutLog:
     with LogReader.open(log, UPCASTERS) as reader:
-        return cut(reader, folder / "cut", first, last)
+        return cut_log(reader, folder / "cut", first, last)
 
 
 def events(log: Path) -> list[ImportedEvent]:
