@@ -25,8 +25,8 @@ from controller.core.values import NO_LEADER, Assignment
 from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.reassignment.cluster_state import (
     ClusterState,
-    Controller,
     ControllerKind,
+    CurrentController,
     Leadership,
 )
 from controller.operator.reassignment.documents import Partition
@@ -138,11 +138,11 @@ class KafkaClusterAdmin:
         return await self._view(await self.api.reassignments(), await self.api.metadata(None))
 
     async def _view(self, moving: dict[Partition, Assignment], metadata: Metadata) -> ClusterState:
-        controller = Controller(ControllerKind.NONE)
+        controller = CurrentController(ControllerKind.NONE)
         brokers = dict(metadata.nodes)
         if metadata.controller in brokers:
             is_refold = await self.api.is_refold(metadata.controller)
-            controller = Controller(
+            controller = CurrentController(
                 ControllerKind.REFOLD if is_refold else ControllerKind.STOCK, metadata.controller
             )
             if is_refold:

@@ -226,7 +226,9 @@ class Index:
         following = self.next_marker(broker, session, decision.seq)
         if following is None or following.marker.event != "AlterPartitionReceived":
             return
-        written = {name for path, _ in decision.operations if (name := znodes.state_of(path))}
+        written = {
+            name for path, _ in decision.operations if (name := znodes.partition_of_state(path))
+        }
         is_by_then = following.time_ms <= decision.time_ms
         if is_by_then and written <= {*following.marker.partitions}:
             self.consume(following)
@@ -417,7 +419,7 @@ class Index:
         named += [(record.seq, name) for name in self._changed]
         for one in _operations(transaction):
             path = self._path(one)
-            partition = znodes.state_of(path)
+            partition = znodes.partition_of_state(path)
             if partition is not None:
                 named.append((record.seq, partition))
                 sent = self._sent[transaction.session]
