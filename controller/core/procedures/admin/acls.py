@@ -190,8 +190,8 @@ class TopicCheck:
 
 
 def creation_check(controller: Controller, request: ReceivedRequest) -> TopicCheck:
-    """The check whether the client may create a topic: by the ACLs of the cluster, or by those of the topic
-    (KafkaApis.handleCreateTopicsRequest)."""
+    """The check whether the client may create a topic: by the ACLs of the cluster, or by those of
+    the topic (KafkaApis.handleCreateTopicsRequest)."""
     operation = authorization.CREATE
     allows_all = _refusal(controller, request, operation, THE_CLUSTER) is None
     return TopicCheck(controller, request, operation, allows_all=allows_all)
