@@ -8,8 +8,8 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from controller.core.metered import Sample
 from controller.core.metric_table import Metric
+from controller.core.metrics_observer import Sample
 
 _COUNT = "_count"
 _TOTAL = "_total"

@@ -69,7 +69,7 @@ decode: Final = msgspec.msgpack.Decoder(Frame).decode
 """Raises msgspec.MsgspecError."""
 
 
-class Receiver:
+class FrameReceiver:
     """Writes the frames of one log to a folder. Errors name `source`."""
 
     def __init__(self, folder: Path, source: str) -> None:
@@ -110,12 +110,12 @@ class Receiver:
 
 
 @contextmanager
-def receiving(folder: Path, source: str) -> Iterator[Receiver]:
+def receiving(folder: Path, source: str) -> Iterator[FrameReceiver]:
     """Create a log in an empty folder. `verify` can then check its records.
 
     Errors in records or on disk inside the block are raised as LogCorrupt or LogFull.
     """
-    receiver = Receiver(folder, source)
+    receiver = FrameReceiver(folder, source)
     try:
         yield receiver
     except OSError as error:

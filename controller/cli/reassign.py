@@ -16,7 +16,7 @@ from controller.cli.reassign_options import (
     TIMEOUT_MS,
     TOPICS,
     action_of,
-    checked,
+    checked_action,
     with_options,
 )
 from controller.operator.errors import OperatorError
@@ -54,7 +54,7 @@ def reassign(given: dict[str, Any]) -> None:
         action_of(given), _silent if as_json else typer.echo, _silent if as_json else _to_stderr
     )
     try:
-        asyncio.run(_run(checked(given), given, report))
+        asyncio.run(_run(checked_action(given), given, report))
     except OperatorError as error:
         report.status = REFUSED if isinstance(error, ReassignmentRefused) else UNUSABLE
         report.data["error"] = str(error)

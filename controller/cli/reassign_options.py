@@ -191,7 +191,7 @@ def action_of(given: dict[str, Any]) -> str:
     return next((name for name in ACTIONS if given[name]), "")
 
 
-def checked(given: dict[str, Any]) -> str:
+def checked_action(given: dict[str, Any]) -> str:
     """The one action, if all options fit it. Raises BadInput."""
     actions = [name for name in ACTIONS if given[name]]
     if len(actions) != 1:

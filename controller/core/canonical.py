@@ -65,7 +65,7 @@ def encode_event(event: msgspec.Struct) -> bytes:
 
 def decode_event(payload: bytes) -> Event:
     """The event of a payload. Raises msgspec.DecodeError for anything else."""
-    return decoded(_event_decoder.decode, payload)
+    return decode_stored(_event_decoder.decode, payload)
 
 
 def encode_command(command: msgspec.Struct) -> bytes:
@@ -153,7 +153,7 @@ def _array_header(length: int) -> bytes:
 
 def decode_command(body: bytes) -> Command:
     """The command of a body. Raises msgspec.DecodeError for anything else."""
-    return decoded(_command_decoder.decode, body)
+    return decode_stored(_command_decoder.decode, body)
 
 
 def digest(*chunks: bytes) -> bytes:
@@ -171,10 +171,10 @@ def encode_reason(reason: Reason) -> bytes:
 
 def decode_reason(data: bytes) -> Reason:
     """The reason of its stored form. Raises msgspec.DecodeError for anything else."""
-    return decoded(_reason_decoder.decode, data)
+    return decode_stored(_reason_decoder.decode, data)
 
 
-def decoded(decode: Callable[[bytes], T], data: bytes) -> T:
+def decode_stored(decode: Callable[[bytes], T], data: bytes) -> T:
     """The value of stored bytes. Raises msgspec.DecodeError for any bytes that `decode` rejects:
     msgspec itself raises other errors for text that is not UTF-8 and for deep nesting."""
     try:

@@ -66,7 +66,7 @@ class InvalidConfiguration(CoreError):
         return cls(f"Invalid value {spelt} for configuration {name}: {why}")
 
 
-def read(name: str, text: str, parse: Parse, check: Check) -> Value:
+def parse_value(name: str, text: str, parse: Parse, check: Check) -> Value:
     """The value of a text (ConfigDef.parseValue). Raises `InvalidConfiguration`."""
     try:
         value = parse(text.strip(_BLANKS))

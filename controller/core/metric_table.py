@@ -46,7 +46,7 @@ class Metric(NamedTuple):
     source: str = "refold"
 
 
-class State(NamedTuple):
+class ControllerState(NamedTuple):
     """A state of Kafka's controller (ControllerState.scala): its value, and its timer; an empty
     name means that Kafka has no timer for it."""
 
@@ -54,25 +54,25 @@ class State(NamedTuple):
     timer: str = ""
 
 
-IDLE: Final = State(0)
+IDLE: Final = ControllerState(0)
 _STATES: Final = {
-    "ControllerChange": State(1, "ControllerChange"),
+    "ControllerChange": ControllerState(1, "ControllerChange"),
     # Kafka's name of this timer is older than the states.
-    "BrokerChange": State(2, "LeaderElection"),
-    "TopicChange": State(3, "TopicChange"),
-    "TopicDeletion": State(4, "TopicDeletion"),
-    "AlterPartitionReassignment": State(5, "PartitionReassignment"),
-    "AutoLeaderBalance": State(6, "AutoLeaderBalance"),
-    "ManualLeaderBalance": State(7, "ManualLeaderBalance"),
-    "ControlledShutdown": State(8, "ControlledShutdown"),
-    "IsrChange": State(9, "IsrChange"),
-    "LeaderAndIsrResponseReceived": State(10, "LeaderAndIsrResponseReceived"),
-    "LogDirChange": State(11, "LogDirChange"),
-    "ControllerShutdown": State(12, "ControllerShutdown"),
-    "UncleanLeaderElectionEnable": State(13, "UncleanLeaderElectionEnable"),
-    "TopicUncleanLeaderElectionEnable": State(14, "TopicUncleanLeaderElectionEnable"),
-    "ListPartitionReassignment": State(15, "ListPartitionReassignment"),
-    "UpdateFeatures": State(17, "UpdateFeatures"),
+    "BrokerChange": ControllerState(2, "LeaderElection"),
+    "TopicChange": ControllerState(3, "TopicChange"),
+    "TopicDeletion": ControllerState(4, "TopicDeletion"),
+    "AlterPartitionReassignment": ControllerState(5, "PartitionReassignment"),
+    "AutoLeaderBalance": ControllerState(6, "AutoLeaderBalance"),
+    "ManualLeaderBalance": ControllerState(7, "ManualLeaderBalance"),
+    "ControlledShutdown": ControllerState(8, "ControlledShutdown"),
+    "IsrChange": ControllerState(9, "IsrChange"),
+    "LeaderAndIsrResponseReceived": ControllerState(10, "LeaderAndIsrResponseReceived"),
+    "LogDirChange": ControllerState(11, "LogDirChange"),
+    "ControllerShutdown": ControllerState(12, "ControllerShutdown"),
+    "UncleanLeaderElectionEnable": ControllerState(13, "UncleanLeaderElectionEnable"),
+    "TopicUncleanLeaderElectionEnable": ControllerState(14, "TopicUncleanLeaderElectionEnable"),
+    "ListPartitionReassignment": ControllerState(15, "ListPartitionReassignment"),
+    "UpdateFeatures": ControllerState(17, "UpdateFeatures"),
 }
 TIMERS: Final = tuple(state.timer for state in _STATES.values())
 LEADER_AND_ISR_TIMER: Final = "LeaderAndIsrResponseReceived"
@@ -109,7 +109,7 @@ _OF_API: Final = {
 }
 
 
-def state_of(trigger: Trigger) -> State:
+def controller_state(trigger: Trigger) -> ControllerState:
     """The state in which Kafka's controller handles this controller event (ControllerEvent.state).
     Events that Kafka's controller does not have are handled in the state IDLE."""
     if isinstance(trigger, ApiCall):

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from controller.core.api_requests.topics import WaitingRequest
-from controller.core.canonical import decoded
+from controller.core.canonical import decode_stored
 from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.configuration import Configuration
 from controller.core.fold import Fold
@@ -195,7 +195,7 @@ def take_snapshot(fold: Fold) -> bytes:
 
 def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     """The fold of a snapshot. Raises msgspec.DecodeError for anything else."""
-    snapshot = decoded(_decoder.decode, data)
+    snapshot = decode_stored(_decoder.decode, data)
     fold = Fold(configuration)
     controller, context = fold.controller, fold.controller.context
     controller.session_id = snapshot.session_id

@@ -125,7 +125,7 @@ class StandbyState:
         if topic is not None:
             self.stale_topics[topic] = None
             return
-        state = znodes.state_of(path)
+        state = znodes.partition_of_state(path)
         if state is not None and self.topics.get(state[0]) is not None:
             self.unread.setdefault(state[0], {})[state[1]] = None
             self._unprepare(state[0])

@@ -28,7 +28,7 @@ from controller.core.config_types import (
     int64,
     metadata_version,
     one_of,
-    read,
+    parse_value,
     string,
     string_list,
     throttled_replicas,
@@ -269,10 +269,12 @@ def problem_with(key: str, text: str) -> str | None:
     """The error that a broker reports for a setting, one of `BROKER_KEYS`; None for a valid one."""
     try:
         if key == _REMOTE_STORAGE_KEY:
-            read(key, text, boolean, anything)
+            parse_value(key, text, boolean, anything)
         elif key in _BY_KEY:
             config = _BY_KEY[key]
-            read(key, text, config.parse, anything if config.name == _RETENTION else config.check)
+            parse_value(
+                key, text, config.parse, anything if config.name == _RETENTION else config.check
+            )
     except InvalidConfiguration as problem:
         return str(problem)
     return None
@@ -284,7 +286,7 @@ def least_in_sync(settings: Iterable[str | None]) -> int:
     for text in settings:
         if text is not None:
             with suppress(InvalidConfiguration):
-                return int(to_text(read(config.name, text, config.parse, config.check)))
+                return int(to_text(parse_value(config.name, text, config.parse, config.check)))
     return int(config.default)
 
 
@@ -324,7 +326,7 @@ def validate(
             if config.name in overrides:
                 text = overrides[config.name]
                 check = metadata_version(oldest) if config.name == _FORMAT else config.check
-                values[config.name] = read(config.name, text, config.parse, check)
+                values[config.name] = parse_value(config.name, text, config.parse, check)
         _check_together(values, broker_settings)
         if oldest < _LOCAL_RETENTION_ALONE_SINCE:
             _check_local_retention_of_old(values)
@@ -333,7 +335,7 @@ def validate(
     return None
 
 
-def effective(
+def effective_configs(
     overrides: Mapping[str, str],
     broker_settings: Mapping[str, str],
     release: Release = LATEST_RELEASE,
@@ -369,7 +371,7 @@ def _entry(
     default: Value,
 ) -> ConfigEntry:
     if config.name in overrides:
-        value = read(config.name, overrides[config.name], config.parse, config.check)
+        value = parse_value(config.name, overrides[config.name], config.parse, config.check)
         return ConfigEntry(config.name, to_text(value), OF_TOPIC)
     # A later key determines the value, but for Kafka it counts as not set.
     is_set = bool(config.keys) and config.keys[0] in broker_settings
@@ -402,7 +404,7 @@ def _defaults_by(settings: tuple[tuple[str, str], ...]) -> Values:
 def _default(config: TopicConfig, broker_settings: Mapping[str, str]) -> Value:
     for key in config.keys:
         if key in broker_settings:
-            value = read(key, broker_settings[key], config.parse, anything)
+            value = parse_value(key, broker_settings[key], config.parse, anything)
             return value * _UNITS_MS[key] if key in _UNITS_MS else value
     return config.parse(config.default)
 

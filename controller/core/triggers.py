@@ -262,7 +262,7 @@ def trigger_of(path: str, change: str, zxid: int = -1) -> Trigger | None:
         return BrokerModifications(int(name))
     if change == "data" and parent == znodes.TOPICS:
         return PartitionModifications(name)
-    partition = znodes.state_of(path) if change == "data" else None
+    partition = znodes.partition_of_state(path) if change == "data" else None
     return PartitionReassignmentIsrChange(*partition) if partition else None
 
 

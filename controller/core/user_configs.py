@@ -7,7 +7,14 @@ Credentials are secrets: the fold only has keyed digests of them
 from collections.abc import Mapping
 from typing import Final
 
-from controller.core.config_types import InvalidConfiguration, Parse, anything, double, int64, read
+from controller.core.config_types import (
+    InvalidConfiguration,
+    Parse,
+    anything,
+    double,
+    int64,
+    parse_value,
+)
 
 MECHANISMS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 """The names of Kafka's SCRAM mechanisms, which are the keys of a user's credentials."""
@@ -33,7 +40,7 @@ def problem_with(configs: Mapping[str, str]) -> str | None:
     try:
         for key, value in configs.items():
             if key in _QUOTAS:
-                read(key, value, _QUOTAS[key], anything)
+                parse_value(key, value, _QUOTAS[key], anything)
     except InvalidConfiguration as problem:
         return str(problem)
     return None

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from controller.api.connection_counts import REASONS, ListenerCounts
-from controller.core.metered import Sample
 from controller.core.metric_table import Kind, Metric
+from controller.core.metrics_observer import Sample
 
 _PREFIX: Final = "kafka_server_socket_server_metrics_"
 _EXPIRED: Final = "session expired"

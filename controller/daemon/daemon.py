@@ -41,7 +41,7 @@ from controller.core.events import (
     TopicIdsDrawn,
 )
 from controller.core.fold import Fold
-from controller.core.metered import Metered
+from controller.core.metrics_observer import MetricsObserver
 from controller.core.state import Topic
 from controller.daemon.appending import LogAppender
 from controller.daemon.arrivals import Arrivals
@@ -89,7 +89,7 @@ class Inbox(Arrivals[Event]):
         ]
 
 
-class _Observer(Metered):
+class _Observer(MetricsObserver):
     """Counts the metrics, and passes the dropped topics on."""
 
     def __init__(self, controller: Controller, dropped: DroppedTopics) -> None:
@@ -131,7 +131,7 @@ class Daemon:
         self.progress = LoopProgress()
         self.notices = NoticeLog()
         self.append_times = self._appender.times
-        self.metered: Metered = _Observer(fold.controller, self._garbage.dropped)
+        self.metrics: MetricsObserver = _Observer(fold.controller, self._garbage.dropped)
 
     def shut_down(self, reason: str) -> None:
         """Ask for an orderly shutdown, which resigns the controller role first."""
@@ -167,7 +167,7 @@ class Daemon:
 
     async def _fold_until_stopped(self, tasks: TaskGroup) -> None:
         with self._garbage as garbage:
-            self._fold.controller.observer = self.metered
+            self._fold.controller.observer = self.metrics
             while self._stop is None:
                 await self._inbox.wait(_QUIET_SECONDS)
                 events = self._inbox.take(self._log.tip.last_seq, self._fold.term)

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from controller.core.distribution import Distribution
-from controller.core.metered import Sample, summary_samples
 from controller.core.metric_table import METRICS, Metric
+from controller.core.metrics_observer import Sample, summary_samples
 from controller.daemon.connection_metrics import CONNECTION_METRICS
 from eventstore.mirror.progress import TopicLocation, read_progress
 from eventstore.writer import LogWriter

@@ -19,8 +19,8 @@ from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from controller.core.metered import Sample
 from controller.core.metric_table import Metric
+from controller.core.metrics_observer import Sample
 from controller.exposition import TimedSample, families
 from controller.settings.parsing import HostAndPort
 

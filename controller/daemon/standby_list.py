@@ -16,7 +16,7 @@ import msgspec
 
 from controller.core.errors import ZnodeError
 from controller.core.operations import NODE_EXISTS, OK, Create
-from controller.core.znodes.schema import decoded
+from controller.core.znodes.schema import decode_znode
 from controller.fingerprint import core_fingerprint
 from controller.operator.daemon_status import DaemonStatus, StandbyStatus
 from controller.operator.errors import ZooKeeperUnavailable
@@ -105,6 +105,6 @@ class StandbyList:
 def _standby(path: str, data: bytes | None) -> StandbyStatus | None:
     """None if another program has written the znode."""
     try:
-        return decoded(_decoder, path, "a standby", data)
+        return decode_znode(_decoder, path, "a standby", data)
     except ZnodeError:
         return None

@@ -21,7 +21,7 @@ from controller.brokers.channel import always
 from controller.brokers.channels import BrokerChannels
 from controller.core.events import SessionExpired
 from controller.core.fold import Fold
-from controller.core.metered import Sample
+from controller.core.metrics_observer import Sample
 from controller.daemon.address_rates import AddressRateReader
 from controller.daemon.cluster_metadata import MetadataReader
 from controller.daemon.connection_limits import ConnectionLimitReader
@@ -310,7 +310,7 @@ async def _run_daemon(
     _on_signal(shut_down)
 
     def samples() -> Iterable[Sample]:
-        yield from daemon.metered.samples(time.monotonic_ns())
+        yield from daemon.metrics.samples(time.monotonic_ns())
         lag_s = management.status.status().event_lag_ms / 1000
         yield from connection_samples(endpoint.connections.by_listener())
         yield from log_samples(daemon.append_times, log, mirror, lag_s)

@@ -10,7 +10,7 @@ from controller.core.values import ANY_VERSION
 from controller.kafka_0_8 import rules
 from controller.kafka_0_8.commands import BrokerCommand, IssuedByBroker
 from controller.kafka_0_8.configuration import SECOND_RULES, BrokerConfiguration
-from controller.kafka_0_8.state import Append, Name, Partition
+from controller.kafka_0_8.state import Name, Partition, PendingAppend
 from controller.kafka_0_8.triggers import Trigger
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class Broker:
         self.is_connected = False
         self.connections = 0
         self.fetches: dict[CommandId, Name] = {}
-        self.appends: dict[CommandId, Append] = {}
+        self.appends: dict[CommandId, PendingAppend] = {}
         self.timers: dict[str, None] = {}
         self.reported: dict[tuple[str, str], bytes] = {}
         self.unread: dict[str, None] = {}

@@ -5,7 +5,7 @@ from typing import Final, get_args
 
 import msgspec
 
-from controller.core.canonical import decoded, kind_of
+from controller.core.canonical import decode_stored, kind_of
 from controller.kafka_0_8.commands import BrokerCommand, BrokerStep
 from controller.kafka_0_8.events import BrokerEvent
 
@@ -22,9 +22,9 @@ BROKER_STEPS: Final = frozenset(map(kind_of, get_args(BrokerStep)))
 
 def decode_broker_event(payload: bytes) -> BrokerEvent:
     """The event of a payload. Raises msgspec.DecodeError for anything else."""
-    return decoded(_event_decoder.decode, payload)
+    return decode_stored(_event_decoder.decode, payload)
 
 
 def decode_broker_command(body: bytes) -> BrokerCommand:
     """The command of a body. Raises msgspec.DecodeError for anything else."""
-    return decoded(_command_decoder.decode, body)
+    return decode_stored(_command_decoder.decode, body)

@@ -51,7 +51,13 @@ from controller.kafka_0_8.procedures.leadership import cut_diverged_log, step_do
 from controller.kafka_0_8.procedures.reassignment import read_reassignments
 from controller.kafka_0_8.procedures.replicas import drain
 from controller.kafka_0_8.procedures.startup import broker_startup, note_again, read_again, register
-from controller.kafka_0_8.records import appended, fetch, produce, responded, send_fetch
+from controller.kafka_0_8.records import (
+    fetch,
+    process_appended,
+    process_fetched,
+    produce,
+    send_fetch,
+)
 from controller.kafka_0_8.state import Partition
 from controller.kafka_0_8.triggers import (
     Diverged,
@@ -124,9 +130,9 @@ class BrokerFold:
             case FetchReceived() as request:
                 fetch(broker, request)
             case FetchResponded() as response:
-                responded(broker, response)
+                process_fetched(broker, response)
             case RecordsAppended() as done:
-                appended(broker, done)
+                process_appended(broker, done)
             case unknown:
                 assert_never(unknown)
         return None

@@ -30,7 +30,7 @@ from controller.kafka_0_8.events import (
     ProduceReceived,
     RecordsAppended,
 )
-from controller.kafka_0_8.state import Append, Name, Partition, Pending
+from controller.kafka_0_8.state import Name, Partition, PendingAppend, PendingProduce
 from controller.kafka_0_8.triggers import Diverged, FollowAgain, IsrChange, NoteAgain
 
 ACKS_NONE: Final = 0
@@ -48,10 +48,10 @@ def produce(broker: Broker, event: ProduceReceived) -> None:
         return
     command = AppendRecords(event.topic, event.partition, broker.seq, event.count)
     id = broker.issue(command, Reason(rules.ACKS))
-    broker.appends[id] = Append(name, partition.epoch, event.request, event.acks)
+    broker.appends[id] = PendingAppend(name, partition.epoch, event.request, event.acks)
 
 
-def appended(broker: Broker, event: RecordsAppended) -> None:
+def process_appended(broker: Broker, event: RecordsAppended) -> None:
     """Records are in the local log: those of a producer, or fetched ones."""
     append = broker.appends.pop(event.command, None)
     partition = broker.partitions.get(append.name) if append else None
@@ -69,7 +69,7 @@ def appended(broker: Broker, event: RecordsAppended) -> None:
         send_fetch(broker, partition)
 
 
-def _closed(broker: Broker, append: Append) -> None:
+def _closed(broker: Broker, append: PendingAppend) -> None:
     """The replica was closed while the records were appended: the producer has to ask the next
     leader (D-02, L-06)."""
     has_response = append.request and append.acks != ACKS_NONE
@@ -77,16 +77,16 @@ def _closed(broker: Broker, append: Append) -> None:
         _reject(broker, append.request, NO_LEADER, rules.REFUSE_QUEUED)
 
 
-def _produced(broker: Broker, partition: Partition, append: Append) -> None:
+def _produced(broker: Broker, partition: Partition, append: PendingAppend) -> None:
     """The leader has the records of a producer."""
     if not partition.is_leader or partition.epoch != append.epoch:
         if append.acks != ACKS_NONE:
             _reject(broker, append.request, partition.leader, rules.REFUSE_QUEUED)
         return
     if append.acks == ACKS_LEADER:
-        _accept(broker, Pending(append.request, partition.local.leo), rules.ACKS)
+        _accept(broker, PendingProduce(append.request, partition.local.leo), rules.ACKS)
     elif append.acks != ACKS_NONE:
-        partition.commit_queue.append(Pending(append.request, partition.local.leo))
+        partition.commit_queue.append(PendingProduce(append.request, partition.local.leo))
     commit(broker, partition)
 
 
@@ -106,7 +106,7 @@ def refuse_queued(broker: Broker, partition: Partition) -> None:
         _reject(broker, partition.commit_queue.popleft().request, NO_LEADER, rules.REFUSE_QUEUED)
 
 
-def _accept(broker: Broker, pending: Pending, rule: str) -> None:
+def _accept(broker: Broker, pending: PendingProduce, rule: str) -> None:
     broker.issue(RespondProduce(pending.request, NONE, pending.end, broker.id), Reason(rule))
 
 
@@ -206,7 +206,7 @@ def send_fetch(broker: Broker, partition: Partition) -> None:
     broker.fetches[partition.fetch] = partition.name
 
 
-def responded(broker: Broker, event: FetchResponded) -> None:
+def process_fetched(broker: Broker, event: FetchResponded) -> None:
     """The leader's response. Responses to fetches of an earlier leadership are ignored."""
     name = broker.fetches.pop(event.command, None)
     partition = broker.partitions.get(name) if name else None
@@ -217,7 +217,7 @@ def responded(broker: Broker, event: FetchResponded) -> None:
         command = AppendRecords(*name, broker.seq, event.count)
         partition.leader_hw = event.hw
         partition.append = broker.issue(command, Reason(rules.FOLLOW))
-        broker.appends[partition.append] = Append(name, partition.epoch, 0, ACKS_NONE)
+        broker.appends[partition.append] = PendingAppend(name, partition.epoch, 0, ACKS_NONE)
         return
     if event.error == NONE:
         partition.leader_hw = event.hw

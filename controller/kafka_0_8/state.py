@@ -19,14 +19,14 @@ Name = tuple[str, int]
 """A partition by topic and number."""
 
 
-class Pending(NamedTuple):
+class PendingProduce(NamedTuple):
     """A produce request in the commitQ: its number, and the offset after its last record."""
 
     request: int
     end: int
 
 
-class Append(NamedTuple):
+class PendingAppend(NamedTuple):
     """Records on their way into the local log: of a produce request, or fetched (`request` is 0).
     `epoch` is the leader epoch at that time."""
 
@@ -124,7 +124,7 @@ class Partition:
         self.epoch_version: int | None = None
         self.replicas_version = ANY_VERSION
         self.start_leo = 0
-        self.commit_queue: deque[Pending] = deque()
+        self.commit_queue: deque[PendingProduce] = deque()
 
     @property
     def is_leader(self) -> bool:

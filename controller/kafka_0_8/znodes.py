@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from controller.core.errors import ZnodeError
-from controller.core.znodes.schema import INT_MAX, Natural32, decoded, natural
+from controller.core.znodes.schema import INT_MAX, Natural32, decode_znode, parse_natural
 
 BROKER_IDS: Final = "/brokers/ids"
 TOPICS: Final = "/brokers/topics"
@@ -124,7 +124,7 @@ def is_request(child: str) -> bool:
 
 def is_number(child: str) -> bool:
     """Whether a child is named as brokers and partitions are."""
-    return natural(child) is not None
+    return parse_natural(child) is not None
 
 
 def partition_of_leader(path: str) -> tuple[str, int] | None:
@@ -142,7 +142,7 @@ def partition_of_replicas(path: str) -> tuple[str, int] | None:
 def partition_znode(path: str) -> PartitionZnode | None:
     """What a znode of a partition is; None for another path."""
     found = _PARTITION.fullmatch(path)
-    number = natural(found[3]) if found is not None else None
+    number = parse_natural(found[3]) if found is not None else None
     if found is None or number is None:
         return None
     kind = found[4] or "partition" if found[1] == TOPICS else "reassigned"
@@ -158,7 +158,7 @@ def topic_of(path: str) -> str | None:
 def broker_of(path: str) -> int | None:
     """The broker whose registration, queue or request this is; None for another path."""
     found = _BROKER.fullmatch(path)
-    return natural(found[1]) if found is not None else None
+    return parse_natural(found[1]) if found is not None else None
 
 
 # Content ----------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def read_address(path: str, data: bytes | None) -> str:
 
 def read_state_change(path: str, data: bytes | None) -> StateChange:
     """A request in a queue."""
-    return decoded(_state_changes, path, "a state change request", data)
+    return decode_znode(_state_changes, path, "a state change request", data)
 
 
 def write_brokers(brokers: tuple[int, ...]) -> bytes:
@@ -239,7 +239,7 @@ def _text(path: str, data: bytes | None, what: str) -> str:
 
 
 def _number(path: str, text: str, what: str) -> int:
-    number = natural(text)
+    number = parse_natural(text)
     if number is None:
         raise ZnodeError(f"{path} cannot be read as {what}: {text[:80]!r} is no number")
     return number

@@ -20,7 +20,7 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.znodes.schema import natural
+from controller.core.znodes.schema import parse_natural
 from controller.kafka_0_8 import admin, znodes
 from controller.kafka_0_8.admin import (
     AdminError,
@@ -106,7 +106,7 @@ async def _deletion(zookeeper: ZooKeeperClient, topic: str) -> list[WriteOperati
                 await zookeeper.exists(znodes.reassigned_path(*name)),
             )
     for child in await zookeeper.children(parent):
-        if natural(child) not in stored:
+        if parse_natural(child) not in stored:
             raise AdminError(
                 f"topic {topic} cannot be deleted: {parent}/{child} is not a partition with "
                 "replicas; delete that znode first"
@@ -143,7 +143,7 @@ async def _known(zookeeper: ZooKeeperClient) -> list[int]:
 
 async def _numbers(zookeeper: ZooKeeperClient, path: str) -> list[int]:
     """The children of a znode that are named by a number. Others are ignored."""
-    numbers = map(natural, await zookeeper.children(path))
+    numbers = map(parse_natural, await zookeeper.children(path))
     return [one for one in numbers if one is not None]
 
 
@@ -151,7 +151,7 @@ async def _partitions(zookeeper: ZooKeeperClient, *topics: str) -> list[Name]:
     """The partitions of these topics, or of all; znodes that are no partition are skipped."""
     found = []
     for topic in topics or await zookeeper.children(znodes.TOPICS):
-        numbers = map(natural, await zookeeper.children(znodes.topic_path(topic)))
+        numbers = map(parse_natural, await zookeeper.children(znodes.topic_path(topic)))
         found += sorted((topic, one) for one in numbers if one is not None)
     return found
 

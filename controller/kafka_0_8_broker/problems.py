@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from controller.core.errors import ZnodeError
-from controller.core.znodes.schema import natural
+from controller.core.znodes.schema import parse_natural
 from controller.kafka_0_8 import znodes
 from controller.kafka_0_8.state import Name
 
@@ -52,7 +52,7 @@ class Tree:
 
     def numbers(self, path: str) -> list[int]:
         """The children that are named by a number."""
-        found = map(natural, self.children(path))
+        found = map(parse_natural, self.children(path))
         return sorted(one for one in found if one is not None)
 
     def partitions(self) -> list[Name]:
@@ -211,7 +211,7 @@ def _reassignments(tree: Tree) -> Iterator[Problem]:
 def _numbered(tree: Tree, parent: str) -> Iterator[tuple[str, int | None]]:
     """The children of a znode with their numbers; None if a child is not named by a number."""
     for child in tree.children(parent):
-        yield f"{parent}/{child}", natural(child)
+        yield f"{parent}/{child}", parse_natural(child)
 
 
 def _content(tree: Tree, path: str, read: Reader, what_to_do: str) -> Iterator[Problem]:

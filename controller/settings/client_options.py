@@ -26,10 +26,7 @@ def client_options(file: Path | None, option: str) -> dict[str, Any]:
     the option that named the file."""
     if file is None:
         return {}
-    try:
-        given = from_file(file)
-    except SettingsError as error:
-        raise SettingsError([one.replace("--config", option) for one in error.problems]) from None
+    given = from_file(file, option)
     if refused := refused_plugins(given):
         raise SettingsError([f"{option} {file}: {one}" for one in refused])
     try:

@@ -8,7 +8,7 @@ from controller.api.limits import EndpointLimits, ListenerQuota
 from controller.security.errors import SecurityError
 from controller.settings import parsing
 from controller.settings.endpoint_limits import OF_ONE_LISTENER
-from controller.settings.security import SecurityKeys, tried
+from controller.settings.security import SecurityKeys, read_or_report
 from controller.settings.setting import of_listener
 from controller.settings.sources import RawSetting
 
@@ -26,7 +26,9 @@ def limits_of(
     listeners = [one.listener for one in values["listeners"]]
     rate = values[_RATE]
     of_listeners = {
-        one: tried(partial(_of_listener, SecurityKeys(file, of_listener(one, "")), rate), problems)
+        one: read_or_report(
+            partial(_of_listener, SecurityKeys(file, of_listener(one, "")), rate), problems
+        )
         for one in listeners
     }
     is_exempt = len(listeners) > 1 and inter_broker_listener in listeners

@@ -20,9 +20,9 @@ from controller.settings.security import (
     SecurityKeys,
     jaas_entry,
     read_mechanism,
+    read_or_report,
     read_tls,
     require_module,
-    tried,
 )
 from controller.settings.setting import OF_LISTENER, OWN
 from controller.settings.sources import RawSetting
@@ -53,16 +53,16 @@ def with_endpoint(
             read = partial(
                 _of_listener, keys, protocol, address.listener, values[OWN + "login.config"]
             )
-            if (one := tried(read, problems)) is not None:
+            if (one := read_or_report(read, problems)) is not None:
                 found[address.listener] = one
                 if one.mechanisms and address.listener == inter_broker_listener:
-                    tried(partial(_check_inter_broker, keys, one.mechanisms), problems)
+                    read_or_report(partial(_check_inter_broker, keys, one.mechanisms), problems)
     return security._replace(endpoint=found)
 
 
 def read_authorization(file: Sequence[RawSetting], problems: list[str]) -> Authorization | None:
     """What the authorizer needs; None if there is none. Problems are appended."""
-    return tried(lambda: _authorization(SecurityKeys(file, "")), problems)
+    return read_or_report(lambda: _authorization(SecurityKeys(file, "")), problems)
 
 
 def unsigned_tokens_warnings(security: Security) -> list[str]:

@@ -132,7 +132,7 @@ def read_security(
 ) -> Security:
     """The security of ZooKeeper, and of these listeners of brokers. `values`: the settings that are
     parsed by their table. Problems are appended."""
-    zookeeper = tried(lambda: zookeeper_security(file, values), problems)
+    zookeeper = read_or_report(lambda: zookeeper_security(file, values), problems)
     found = broker_listeners(file, values, listeners, problems)
     return Security(zookeeper or ZooKeeperSecurity(), BrokerSecurity(found))
 
@@ -152,7 +152,7 @@ def broker_listeners(
         if protocol != "PLAINTEXT":
             jaas: Path | None = values[OWN + "login.config"]
             read = partial(_of_listener, SecurityKeys(file, "", listener), protocol, listener, jaas)
-            if (one := tried(read, problems)) is not None:
+            if (one := read_or_report(read, problems)) is not None:
                 found[listener] = one
     return found
 
@@ -175,7 +175,7 @@ def tokens_warnings(file: Iterable[RawSetting]) -> list[str]:
     ]
 
 
-def tried(read: Callable[[], _Read], problems: list[str]) -> _Read | None:
+def read_or_report(read: Callable[[], _Read], problems: list[str]) -> _Read | None:
     """What is read; None if there is a problem, which is appended unless it is known."""
     try:
         return read()

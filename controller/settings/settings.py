@@ -257,11 +257,14 @@ def access_of(
 
 
 def zookeeper_of(
-    flags: Sequence[RawSetting], environment: Mapping[str, str], config: Path | None
+    flags: Sequence[RawSetting],
+    environment: Mapping[str, str],
+    config: Path | None,
+    option: str = "--config",
 ) -> ZooKeeperAccess:
-    """Only the access to ZooKeeper, for commands that need no other setting. Raises
-    SettingsError."""
-    file = from_file(config) if config else []
+    """Only the access to ZooKeeper, for commands that need no other setting. Raises SettingsError,
+    which names the option that named the file `config`."""
+    file = from_file(config, option) if config else []
     layers = [list(flags), list(from_environment(environment)), file]
     problems: list[str] = []
     values = {key: _value(BY_KEY[key], layers, problems) for key in (_ZOOKEEPER, *LOGIN_KEYS)}

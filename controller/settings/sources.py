@@ -35,11 +35,11 @@ def from_environment(environment: Mapping[str, str]) -> Iterator[RawSetting]:
             yield RawSetting(setting.key, environment[setting.variable], setting.variable)
 
 
-def from_file(file: Path) -> list[RawSetting]:
+def from_file(file: Path, option: str = "--config") -> list[RawSetting]:
     """Settings from a file: TOML if its name ends in .toml, otherwise Java properties in
     ISO-8859-1, as in Kafka (java.util.Properties.load). References to config providers are
-    resolved. Raises SettingsError."""
-    return _resolved(_from_file(file), file)
+    resolved. Raises SettingsError, which names the option that named the file."""
+    return _resolved(_from_file(file, option), file)
 
 
 def _resolved(raw: list[RawSetting], file: Path) -> list[RawSetting]:
@@ -60,19 +60,19 @@ def _resolved(raw: list[RawSetting], file: Path) -> list[RawSetting]:
     return found
 
 
-def _from_file(file: Path) -> list[RawSetting]:
+def _from_file(file: Path, option: str) -> list[RawSetting]:
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise SettingsError([f"--config {file}: cannot be read: {error.strerror}"]) from None
+        raise SettingsError([f"{option} {file}: cannot be read: {error.strerror}"]) from None
     try:
         if is_toml(file):
             return list(_flattened(tomllib.loads(content.decode()), "", str(file)))
         return list(_properties(content.decode("iso-8859-1"), file))
     except UnicodeDecodeError:
-        raise SettingsError([f"--config {file}: is not UTF-8 text"]) from None
+        raise SettingsError([f"{option} {file}: is not UTF-8 text"]) from None
     except (tomllib.TOMLDecodeError, ValueError) as error:
-        raise SettingsError([f"--config {file}: cannot be read: {error}"]) from None
+        raise SettingsError([f"{option} {file}: cannot be read: {error}"]) from None
 
 
 def is_toml(file: Path) -> bool:

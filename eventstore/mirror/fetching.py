@@ -19,7 +19,7 @@ from eventstore.frames import (
     EventRow,
     EventsFrame,
     Frame,
-    Receiver,
+    FrameReceiver,
     SegmentFrame,
     decode,
     receiving,
@@ -71,7 +71,7 @@ Advance = Callable[[int, int], None]
 """The number of messages read, and the total number of offsets."""
 
 
-async def runs(topic: Topic, advance: Advance, on_wait: OnWait) -> list[MirroredRun]:
+async def list_logs(topic: Topic, advance: Advance, on_wait: OnWait) -> list[MirroredRun]:
     """The logs on the topic, by cluster and name. Raises MirrorFailed."""
     counts: dict[str, int] = {}
 
@@ -174,7 +174,7 @@ class _IncomingLog:
         except OSError as error:
             raise from_os(error, self._partial) from error
         self._resources.callback(shutil.rmtree, self._partial, ignore_errors=True)
-        self._receiver: Receiver = self._resources.enter_context(
+        self._receiver: FrameReceiver = self._resources.enter_context(
             receiving(self._partial, self._place)
         )
         return self

@@ -10,7 +10,7 @@ from typing import Final
 from controller.core.commands import Issued, ReadChildren, ReadStats, ReadZnodes, SyncZnodes
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_NODE, OK
-from controller.core.znodes import CONTROLLER, REASSIGN_PARTITIONS, state_of
+from controller.core.znodes import CONTROLLER, REASSIGN_PARTITIONS, partition_of_state
 from replay.agreement.checkpoint import Checkpointed
 from replay.stock_clusters.imports.terms import find
 from replay.stock_clusters.zookeeper_log.transactions import (
@@ -150,7 +150,7 @@ class ZnodeView:
         known = self.in_kafka(path)
         if known is None:
             return []
-        before = self.find(known) if state_of(known) is not None else None
+        before = self.find(known) if partition_of_state(known) is not None else None
         if before is not None:
             self._earlier[known].append(before)
         of_parent = [] if what == "data" else [(parent_of(known), "children")]

@@ -140,7 +140,7 @@ def content(path: str, data: bytes | None) -> str:
     znodes."""
     if path.startswith(f"{znodes.CONFIGS}/"):
         return _limits(path, data)
-    if znodes.state_of(path) is None:
+    if znodes.partition_of_state(path) is None:
         return ""
     try:
         return f" ({state_in_words(znodes.read_state(path, data, 0))})"

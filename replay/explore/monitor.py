@@ -299,7 +299,7 @@ class Monitor(Observer):
     def _decide(self, process: str, command: WriteZnodes) -> None:
         for one in command.operations:
             if isinstance(one, Create | SetData) and one.path.endswith("/state"):
-                name = znodes.state_of(one.path)
+                name = znodes.partition_of_state(one.path)
                 version = one.version if isinstance(one, SetData) else 0
                 state = parsed_state(one.path, one.data, version)
                 if name is not None and state is not None:

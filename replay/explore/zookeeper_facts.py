@@ -155,7 +155,7 @@ class ZooKeeperFacts:
 
     def _state_changed(self, process: str, path: str, node: Znode | None) -> None:
         known = self._known
-        name = znodes.state_of(path)
+        name = znodes.partition_of_state(path)
         if name is None:
             return
         if node is None:

@@ -307,7 +307,7 @@ def _places(fact: AnyFact, replicas: tuple[int, ...]) -> list[Place]:
         case NoLeader(partition=partition):
             return [partition_named(partition), *map(_of_broker, replicas)]
         case WriteRefused(path=path):
-            key = znodes.state_of(path)
+            key = znodes.partition_of_state(path)
             if key is not None:
                 return [key, REFUSED_STATES]
             return [(subject_of(path).topic or "", WHOLE)]

@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from controller.core.canonical import decoded
+from controller.core.canonical import decode_stored
 from controller.core.commands import Issued
 from controller.core.events import Recorded
 from controller.core.fold import Fold
@@ -173,7 +173,7 @@ class ImportedProjection:
 
 
 def _restored(data: bytes) -> State:
-    snapshot = decoded(_decoder.decode, data)
+    snapshot = decode_stored(_decoder.decode, data)
     state = State()
     for part in snapshot.parts:
         restore(state, part)

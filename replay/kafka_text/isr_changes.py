@@ -123,7 +123,7 @@ class IsrChanges(LogObserver):
     def _log_unwritten(self, write: WriteZnodes, outcome: ZnodesWritten) -> None:
         written = write.operations[outcome.offset :]
         for operation, error in zip(written, outcome.errors, strict=False):
-            name = znodes.state_of(operation.path)
+            name = znodes.partition_of_state(operation.path)
             if error != BAD_VERSION or not isinstance(operation, SetData) or name is None:
                 continue
             state = znodes.read_state(operation.path, operation.data, operation.version)

@@ -124,7 +124,7 @@ class Reassignments(LogObserver):
     def _take_isr(self, path: str, data: bytes | None) -> None:
         """The ISR was read to check whether the reassignment is complete. If the check follows a
         change of the ISR, Kafka logs the result, and reads the ISR once more when it goes on."""
-        name = znodes.state_of(path)
+        name = znodes.partition_of_state(path)
         partition = self.log.context.find(*name) if name is not None else None
         if partition is None or not _follows_isr(self.log.trigger):
             return
@@ -196,7 +196,7 @@ class Reassignments(LogObserver):
 
     def _log_alive(self, path: str) -> None:
         """The leader stays, with a new epoch; Kafka logs that at the end of a reassignment."""
-        name = znodes.state_of(path)
+        name = znodes.partition_of_state(path)
         partition = self.log.context.find(*name) if name is not None else None
         if partition is None or partition.assignment.is_being_reassigned:
             return

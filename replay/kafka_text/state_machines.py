@@ -197,7 +197,7 @@ class StateMachines(LogObserver):
         again = [
             "-".join(map(str, name))
             for path, error in zip(paths, outcome.errors, strict=False)
-            if error == BAD_VERSION and (name := znodes.state_of(path)) is not None
+            if error == BAD_VERSION and (name := znodes.partition_of_state(path)) is not None
         ]
         self.log.info(
             _NO_PREFIX,

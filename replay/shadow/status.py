@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from controller.core.metered import Sample
 from controller.core.metric_table import Metric
+from controller.core.metrics_observer import Sample
 from controller.exposition import TimedSample, prometheus_text
 from eventstore.errors import LogError
 from eventstore.folders import replacing

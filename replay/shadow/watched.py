@@ -298,7 +298,7 @@ class WatchedTransactions:
         """The controller epoch in a partition's state, 0 for other znodes."""
         if not isinstance(operation, (Create, SetData)):
             return 0
-        if znodes.state_of(operation.path) is None:
+        if znodes.partition_of_state(operation.path) is None:
             return 0
         try:
             return znodes.read_state(operation.path, operation.data, 0).controller_epoch

@@ -159,7 +159,7 @@ class ZnodeReader:
     ) -> None:
         """A znode has this content now; None: it was deleted."""
         if path.startswith(_TOPICS):
-            state_of, topic = znodes.state_of(path), znodes.topic_of(path)
+            state_of, topic = znodes.partition_of_state(path), znodes.topic_of(path)
             if state_of is not None:
                 self._state_changed(seq, at_ms, state_of, data, version)
             elif topic is not None:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from controller.core.config_types import InvalidConfiguration, read
+from controller.core.config_types import InvalidConfiguration, parse_value
 from controller.core.configuration import Configuration
 from controller.core.topic_configs import BROKER_KEYS, TOPIC_CONFIGS, problem_with
 from controller.settings import parsing
@@ -82,7 +82,7 @@ def _with_topic_setting(settings: Settings, topic: str, key: str, value: str) ->
         )
     [config] = [one for one in TOPIC_CONFIGS if one.name == key]
     try:
-        read(key, value, config.parse, config.check)
+        parse_value(key, value, config.parse, config.check)
     except InvalidConfiguration as error:
         raise ReplayError(f"--set {topic}:{key}={value}: {error}") from None
     topics = {**settings.topics, topic: {**settings.topics.get(topic, {}), key: value}}

@@ -307,7 +307,7 @@ class FactObserver(NotedFacts, FoldObserver):
         if error != OK:
             self.add(WriteRefused, path=operation.path, rule=rule, error=error, command=name)
             return
-        key = znodes.state_of(operation.path)
+        key = znodes.partition_of_state(operation.path)
         if key is None:
             self._assigned(asked, operation, name)
             return

@@ -91,7 +91,7 @@ class ShadowFactObserver(FactObserver, Checkpointed):
         if not isinstance(command, (WriteZnodes, WriteAtomically)):
             return
         for _, one in self._covered(command.operations):
-            key = znodes.state_of(one.path)
+            key = znodes.partition_of_state(one.path)
             self.writes.append(
                 DerivedWrite(
                     self._shadow.seq,

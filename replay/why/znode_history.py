@@ -133,7 +133,7 @@ class ZnodeHistory:
             yield from map(Delete, event.paths)
         elif isinstance(event, ZnodesRestored):
             for path, data, version in zip(event.paths, event.data, event.versions, strict=True):
-                if find(self._state.tree, path) is None and znodes.state_of(path) is None:
+                if find(self._state.tree, path) is None and znodes.partition_of_state(path) is None:
                     yield Create(path, data, OPEN_ACL, False, 0)
                 else:
                     yield SetData(path, data, version)
@@ -160,7 +160,7 @@ class ZnodeHistory:
             self._new_request(path, one.data)
         elif self._is_of_moves and path == self._record_path:
             self._record(path, one)
-        elif not isinstance(one, Delete) and (found := znodes.state_of(path)):
+        elif not isinstance(one, Delete) and (found := znodes.partition_of_state(path)):
             self._partition_state(path, found, one, who)
 
     def _who(self, session: int) -> str:

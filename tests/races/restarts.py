@@ -93,7 +93,7 @@ def _note_elections(original: Any) -> Callable[[Controller, Command, Reason], Co
             for one in command.operations:
                 if not isinstance(one, Create | SetData) or not one.path.endswith("/state"):
                     continue
-                name = znodes.state_of(one.path)
+                name = znodes.partition_of_state(one.path)
                 partition = self.context.find(*name) if name is not None else None
                 state = znodes.read_state(one.path, one.data, 0)
                 before = partition.leadership if partition is not None else None

@@ -11,16 +11,14 @@ import typer
 from eventstore.errors import LogError
 from replay.errors import ReplayError
 from tools.agreement.table import (
-    FEWER_BEGIN,
-    FEWER_END,
-    compared,
-    compared_with_fewer,
+    agreement_of,
+    agreement_with_fewer_logs,
     fewer_table,
     is_good,
     recordings_in,
     table,
-    with_table,
 )
+from tools.pages.marked import with_part
 
 ROOT: Final = Path(__file__).parents[2]
 RECORDINGS: Final = ROOT / "tests" / "recordings"
@@ -48,26 +46,25 @@ def main(
         return
     results = []
     with _unusable_in_one_line(), ProcessPoolExecutor() as pool:
-        for result in pool.map(compared, chosen):
+        for result in pool.map(agreement_of, chosen):
             results.append(result)
             verdict = "agrees" if is_good(result) else "DOES NOT AGREE"
             typer.echo(f"{result.source}: {verdict}", err=True)
     drawn = table(results)
     typer.echo(drawn, nl=False)
     if write:
-        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), drawn), encoding="utf-8")
+        PAGE.write_text(with_part(PAGE, "agreement", drawn.rstrip()), encoding="utf-8")
     if not all(map(is_good, results)):
         raise typer.Exit(1)
 
 
 def _compare_with_fewer(chosen: list[Path], write: bool) -> None:
     with _unusable_in_one_line(), ProcessPoolExecutor() as pool:
-        found = list(pool.map(compared_with_fewer, chosen))
+        found = list(pool.map(agreement_with_fewer_logs, chosen))
     drawn = fewer_table(found)
     typer.echo(drawn, nl=False)
     if write:
-        page = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(with_table(page, drawn, FEWER_BEGIN, FEWER_END), encoding="utf-8")
+        PAGE.write_text(with_part(PAGE, "fewer logs", drawn.rstrip()), encoding="utf-8")
 
 
 @contextmanager

@@ -37,7 +37,7 @@ LEFT_OUT: Final[Mapping[str, Callable[[str], bool]]] = {
 _AT_INFO: Final = "level INFO, no request log"
 
 
-def copy_with_fewer(recording: Path, copy: Path, kind: str) -> None:
+def copy_with_fewer_logs(recording: Path, copy: Path, kind: str) -> None:
     """Copy the folder of a recording, with the logs of this kind of LEFT_OUT."""
     is_left_out = LEFT_OUT[kind]
     shutil.copytree(recording, copy)

@@ -9,12 +9,8 @@ from replay.agreement.comparison import agree, imported
 from replay.agreement.results import AgreementResult, Side
 from replay.stock_clusters.imports.importing import Selection
 from tools.agreement.corruptions import folder_of
-from tools.agreement.fewer_logs import LEFT_OUT, copy_with_fewer
+from tools.agreement.fewer_logs import LEFT_OUT, copy_with_fewer_logs
 
-BEGIN: Final = "<!-- agreement -->\n"
-END: Final = "<!-- /agreement -->\n"
-FEWER_BEGIN: Final = "<!-- fewer logs -->\n"
-FEWER_END: Final = "<!-- /fewer logs -->\n"
 _SUFFIX: Final = ".tar.xz"
 _EXPLAINED_MIN: Final = 2
 _EXPLAINED_PERCENT: Final = 1
@@ -35,7 +31,7 @@ def recordings_in(folders: Iterable[Path]) -> list[Path]:
     return [found[name] for name in sorted(found)]
 
 
-def compared(recording: Path) -> AgreementResult:
+def agreement_of(recording: Path) -> AgreementResult:
     """The result of one recording."""
     with imported(recording, Selection(), lambda *_: None) as log:
         result = agree(log)
@@ -43,14 +39,14 @@ def compared(recording: Path) -> AgreementResult:
     return result
 
 
-def compared_with_fewer(recording: Path) -> dict[str, bool]:
+def agreement_with_fewer_logs(recording: Path) -> dict[str, bool]:
     """For each kind of logs, whether all decisions agree or are explained."""
     found: dict[str, bool] = {}
     with folder_of(recording) as folder, TemporaryDirectory(prefix="refold-fewer-") as copies:
         for number, kind in enumerate(LEFT_OUT):
             copy = Path(copies) / str(number)
-            copy_with_fewer(folder, copy, kind)
-            found[kind] = compared(copy).agrees
+            copy_with_fewer_logs(folder, copy, kind)
+            found[kind] = agreement_of(copy).agrees
     return found
 
 
@@ -95,10 +91,3 @@ def _cells(sides: Sequence[Side]) -> Iterator[str]:
 
 def _explained(side: Side) -> int:
     return sum(len(one.zxids) for one in side.explained)
-
-
-def with_table(page: str, drawn: str, begin: str = BEGIN, end: str = END) -> str:
-    """The page with the table replaced."""
-    before, _, rest = page.partition(begin)
-    _, _, after = rest.partition(end)
-    return f"{before}{begin}{drawn}{end}{after}"

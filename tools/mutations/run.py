@@ -26,7 +26,7 @@ from tools.mutations.rules import Value, apply, read_rules, target_of
 from tools.mutations.settings import Settings
 from tools.mutations.suite import Suite
 from tools.mutations.survivors import SURVIVORS
-from tools.mutations.trials import Trial, Verdict, measured, run_trials
+from tools.mutations.trials import Trial, Verdict, measure_tests, run_trials
 
 _MAPS: Final = "build/mutations"
 
@@ -120,7 +120,7 @@ class Run:
         tests = [one for one in suite.tests if file_of(one) not in found.test_files]
         if tests:
             self._progress(f"finding which of {len(tests)} tests run which lines", 0, None)
-            parts = measured(suite, tests, [path for path, _ in self._modules], self._jobs)
+            parts = measure_tests(suite, tests, [path for path, _ in self._modules], self._jobs)
             found = CoverageMap([*found.parts, *parts], files)
             write_map(folder, digest, found)
         return found

@@ -82,7 +82,7 @@ class _Fork:
         return data
 
 
-def measured(
+def measure_tests(
     suite: Suite, tests: Sequence[str], paths: Sequence[Path], jobs: int
 ) -> list[SuiteMeasurement]:
     """Run tests once, unchanged. Raises MutationError, which names the tests that fail."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from controller.core.values import NO_LEADER
-from controller.core.znodes import BROKER_IDS, CONTROLLER, CONTROLLER_EPOCH, state_of
+from controller.core.znodes import BROKER_IDS, CONTROLLER, CONTROLLER_EPOCH, partition_of_state
 from replay.errors import ReplayError
 from replay.stock_clusters.imported_log.events import Observed
 from replay.stock_clusters.zookeeper_log.source import Source, open_source
@@ -195,7 +195,9 @@ class _Search:
 
     def _is_edited(self, written: Create | SetData, found: Observed) -> bool:
         path = written.path.removeprefix(self._incident.chroot)
-        return found.what in _EDITS and (found.what == "assignment" or state_of(path) is not None)
+        return found.what in _EDITS and (
+            found.what == "assignment" or partition_of_state(path) is not None
+        )
 
     def _edited(self, data: bytes | None, edit: "_Edit") -> bytes | None:
         """The data with one field changed; None if it has no such field."""

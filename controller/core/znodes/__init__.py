@@ -121,15 +121,15 @@ from controller.core.znodes.reassignment import (
     write_reassignment,
     write_request,
 )
-from controller.core.znodes.schema import DATA_BYTES_MAX, Name, natural
+from controller.core.znodes.schema import DATA_BYTES_MAX, Name, parse_natural
 from controller.core.znodes.topics import (
     TOPICS,
     TopicContent,
+    partition_of_state,
     partition_path,
     partitions_path,
     read_state,
     read_topic,
-    state_of,
     state_path,
     topic_of,
     topic_path,
@@ -195,8 +195,9 @@ __all__ = [
     "is_notification",
     "is_numbered_notification",
     "lacks_entries",
-    "natural",
     "notification_path",
+    "parse_natural",
+    "partition_of_state",
     "partition_path",
     "partitions_path",
     "read_broker",
@@ -226,7 +227,6 @@ __all__ = [
     "request_number",
     "request_path",
     "sanitized",
-    "state_of",
     "state_path",
     "topic_config_path",
     "topic_of",

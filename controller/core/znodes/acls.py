@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from controller.core.errors import ZnodeError
-from controller.core.znodes.schema import decoded
+from controller.core.znodes.schema import decode_znode
 
 LITERAL_ACLS: Final = "/kafka-acl"
 PREFIXED_ACLS: Final = "/kafka-acl-extended/prefixed"
@@ -75,7 +75,7 @@ def read_acls(path: str, data: bytes | None) -> tuple[Acl, ...]:
     """The ACLs of a pattern, none if its znode is missing. Raises ZnodeError."""
     if not data:
         return ()
-    content = decoded(_acls_decoder, path, "a list of ACLs", data)
+    content = decode_znode(_acls_decoder, path, "a list of ACLs", data)
     if content.version != 1:
         raise ZnodeError(f"{path}: version {content.version} of ACLs is unknown")
     return tuple(content.acls)
@@ -88,7 +88,7 @@ def read_acl_change(path: str, data: bytes | None) -> ResourcePattern | None:
         kind, _, name = (data or b"").decode(errors="replace").partition(":")
         pattern_type = _LITERAL
     else:
-        change = decoded(_change_decoder, path, "a change of ACLs", data)
+        change = decode_znode(_change_decoder, path, "a change of ACLs", data)
         kind, name, pattern_type = change.resource_type, change.name, change.pattern_type.upper()
     if not name or pattern_type not in (_LITERAL, _PREFIXED):
         raise ZnodeError(f"{path} does not name the ACLs that changed")

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from controller.core.znodes.schema import Name, decoded, names_decoder
+from controller.core.znodes.schema import Name, decode_znode, names_decoder
 
 DELETE_TOPICS: Final = "/admin/delete_topics"
 PREFERRED_ELECTION: Final = "/admin/preferred_replica_election"
@@ -17,7 +17,7 @@ def delete_topic_path(topic: str) -> str:
 
 def read_preferred_election(data: bytes | None) -> list[Name]:
     """The partitions of /admin/preferred_replica_election. Raises ZnodeError."""
-    return decoded(names_decoder, PREFERRED_ELECTION, "a request", data).names
+    return decode_znode(names_decoder, PREFERRED_ELECTION, "a request", data).names
 
 
 def fails_elections(data: bytes | None) -> bool:

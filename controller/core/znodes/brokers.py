@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from controller.core.errors import ZnodeError
 from controller.core.values import Broker, Endpoint
-from controller.core.znodes.schema import Int32, decoded, natural
+from controller.core.znodes.schema import Int32, decode_znode, parse_natural
 
 BROKER_IDS: Final = "/brokers/ids"
 
@@ -24,7 +24,7 @@ def broker_path(broker: int) -> str:
 
 def is_broker_id(text: str) -> bool:
     """Whether the name of a znode is a broker id."""
-    return natural(text) is not None
+    return parse_natural(text) is not None
 
 
 class _BrokerZnode(Struct, frozen=True):
@@ -42,7 +42,7 @@ _broker_decoder = msgspec.json.Decoder(_BrokerZnode)
 def read_broker(broker: int, data: bytes | None, epoch: int) -> Broker:
     """A broker's registration (BrokerIdZNode.decode). Raises ZnodeError."""
     path = broker_path(broker)
-    znode = decoded(_broker_decoder, path, "a broker", data)
+    znode = decode_znode(_broker_decoder, path, "a broker", data)
     if znode.version < 1:
         raise ZnodeError(f"{path}: version {znode.version} is not known")
     if znode.version == 1 or znode.endpoints is None:
@@ -65,7 +65,7 @@ def registration_version(data: bytes | None) -> int:
 def _endpoint(path: str, text: str, protocols: dict[str, str]) -> Endpoint:
     listener, _, address = text.partition("://")
     host, colon, port = address.rpartition(":")
-    number = natural(port)
+    number = parse_natural(port)
     if not colon or number is None or number > _PORT_MAX:
         raise ZnodeError(f"{path}: endpoint {text[:80]!r} is not LISTENER://host:port")
     # A listener that the map lacks: its name is the protocol's (Kafka's default map).

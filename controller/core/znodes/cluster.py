@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from controller.core.errors import ZnodeError
-from controller.core.znodes.schema import Int32, decoded
+from controller.core.znodes.schema import Int32, decode_znode
 
 CLUSTER_ID: Final = "/cluster/id"
 FEATURE: Final = "/feature"
@@ -60,7 +60,7 @@ _feature_decoder = msgspec.json.Decoder(_FeatureZnode)
 
 def read_features(data: bytes | None) -> Features:
     """The content of /feature (FeatureZNode.decode, KB 1.2 item 10). Raises ZnodeError."""
-    znode = decoded(_feature_decoder, FEATURE, "features", data)
+    znode = decode_znode(_feature_decoder, FEATURE, "features", data)
     if znode.version not in (1, 2) or znode.status not in (0, 1):
         raise ZnodeError(f"{FEATURE}: version {znode.version}, status {znode.status} not known")
     for name, level in znode.features.items():
@@ -109,7 +109,7 @@ _migration_decoder = msgspec.json.Decoder(Migration)
 
 def read_migration(data: bytes | None) -> Migration:
     """The state of a migration to KRaft (MigrationZNode.decode). Raises ZnodeError."""
-    znode = decoded(_migration_decoder, MIGRATION, "the state of a migration", data)
+    znode = decode_znode(_migration_decoder, MIGRATION, "the state of a migration", data)
     if znode.version != 0:
         raise ZnodeError(f"{MIGRATION}: version {znode.version} is not known")
     return znode

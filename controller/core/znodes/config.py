@@ -6,7 +6,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from controller.core.znodes.schema import decoded
+from controller.core.znodes.schema import decode_znode
 
 CONFIGS: Final = "/config"
 TOPIC_CONFIGS: Final = f"{CONFIGS}/topics"
@@ -61,7 +61,7 @@ _config_decoder = msgspec.json.Decoder(_ConfigZnode)
 
 def read_config(path: str, data: bytes | None) -> dict[str, str]:
     """The configuration overrides; none where there is no data. Raises ZnodeError."""
-    return decoded(_config_decoder, path, "a configuration", data).config if data else {}
+    return decode_znode(_config_decoder, path, "a configuration", data).config if data else {}
 
 
 def write_config(overrides: dict[str, str]) -> bytes:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from controller.core.errors import ZnodeError
-from controller.core.znodes.schema import INT_MAX, Int32, natural
+from controller.core.znodes.schema import INT_MAX, Int32, parse_natural
 
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
@@ -42,7 +42,7 @@ def write_controller(broker: int, wall_ms: int) -> bytes:
 def read_controller_epoch(data: bytes | None) -> int:
     """The controller epoch: decimal text. Raises ZnodeError."""
     text = (data or b"").decode("ascii", "replace")
-    number = natural(text)
+    number = parse_natural(text)
     if number is None or number == INT_MAX:
         raise ZnodeError(f"{CONTROLLER_EPOCH} holds {text[:40]!r}, not an epoch: repair the znode")
     return number

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from controller.core.znodes.acls import EXTENDED_ACL_CHANGES, LITERAL_ACL_CHANGES
-from controller.core.znodes.schema import Int32, Name, decoded, names_decoder
+from controller.core.znodes.schema import Int32, Name, decode_znode, names_decoder
 
 ISR_CHANGES: Final = "/isr_change_notification"
 LOG_DIR_EVENTS: Final = "/log_dir_event_notification"
@@ -45,7 +45,7 @@ def is_numbered_notification(parent: str, child: str) -> bool:
 
 def read_isr_change(path: str, data: bytes | None) -> list[Name]:
     """The partitions that an ISR notification names. Raises ZnodeError."""
-    return decoded(names_decoder, path, "an ISR notification", data).names
+    return decode_znode(names_decoder, path, "an ISR notification", data).names
 
 
 class _LogDirEvent(Struct, frozen=True):
@@ -57,7 +57,7 @@ _log_dir_decoder = msgspec.json.Decoder(_LogDirEvent)
 
 def read_log_dir_event(path: str, data: bytes | None) -> int:
     """The broker with a failed log directory. Raises ZnodeError."""
-    return decoded(_log_dir_decoder, path, "a log directory event", data).broker
+    return decode_znode(_log_dir_decoder, path, "a log directory event", data).broker
 
 
 class _ConfigChange(Struct, frozen=True):
@@ -69,7 +69,7 @@ _config_change_decoder = msgspec.json.Decoder(_ConfigChange)
 
 def read_config_change(path: str, data: bytes | None) -> str:
     """The entity whose configuration changed, such as "topics/t". Raises ZnodeError."""
-    return decoded(_config_change_decoder, path, "a configuration change", data).entity_path
+    return decode_znode(_config_change_decoder, path, "a configuration change", data).entity_path
 
 
 def write_config_change(entity: str) -> bytes:

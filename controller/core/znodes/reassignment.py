@@ -13,7 +13,14 @@ import msgspec
 from msgspec import Struct
 
 from controller.core.errors import ZnodeError
-from controller.core.znodes.schema import Int32, Name, Natural32, Replicas, decoded, natural
+from controller.core.znodes.schema import (
+    Int32,
+    Name,
+    Natural32,
+    Replicas,
+    decode_znode,
+    parse_natural,
+)
 
 REASSIGN_PARTITIONS: Final = "/admin/reassign_partitions"
 REASSIGN_CANCEL: Final = "/admin/reassign_cancel"
@@ -80,7 +87,7 @@ def read_force(data: bytes | None) -> bool:
     sync. The creation of the znode cancels, so it may be empty. Raises ZnodeError."""
     if not data:
         return False
-    read = decoded(_cancellation_decoder, REASSIGN_CANCEL, "a cancellation", data)
+    read = decode_znode(_cancellation_decoder, REASSIGN_CANCEL, "a cancellation", data)
     _check_version(REASSIGN_CANCEL, read.version)
     return read.force
 
@@ -119,7 +126,7 @@ _deletion_decoder = msgspec.json.Decoder(_ReplicaDeletion)
 
 def read_deletion(path: str, data: bytes | None) -> ReplicaDeletion:
     """A deletion that is not confirmed yet. Raises ZnodeError, also for an unknown version."""
-    znode = decoded(_deletion_decoder, path, "a replica deletion", data)
+    znode = decode_znode(_deletion_decoder, path, "a replica deletion", data)
     _check_version(path, znode.version)
     names = [(topic, number) for topic, found in znode.partitions.items() for number in found]
     return ReplicaDeletion(znode.broker, tuple(names))
@@ -158,7 +165,7 @@ def read_reassignments(data: bytes | None) -> ReassignmentEntries:
 
     ReassignPartitionsZNode.decode. Raises ZnodeError.
     """
-    znode = decoded(_reassignments_decoder, REASSIGN_PARTITIONS, "a request", data)
+    znode = decode_znode(_reassignments_decoder, REASSIGN_PARTITIONS, "a request", data)
     return {(one.topic, one.partition): one.replicas for one in znode.partitions}
 
 
@@ -212,7 +219,7 @@ class EntriesRead(Struct, frozen=True):
 
 def read_entries(path: str, data: bytes | None) -> EntriesRead:
     """The entries of either znode. Raises ZnodeError."""
-    znode = decoded(_entries_decoder, path, "a reassignment", data)
+    znode = decode_znode(_entries_decoder, path, "a reassignment", data)
     entries: Entries = {}
     repeated: dict[Name, None] = {}
     for one in znode.partitions:
@@ -261,12 +268,12 @@ _request_decoder = msgspec.json.Decoder(_Request)
 
 def read_request(path: str, data: bytes | None) -> ReassignmentRequest:
     """A request. Raises ZnodeError, also for an unknown version."""
-    znode = decoded(_request_decoder, path, "a reassignment request", data)
+    znode = decode_znode(_request_decoder, path, "a reassignment request", data)
     _check_version(path, znode.version)
     assignments: dict[Name, Replicas] = {}
     for topic, partitions in znode.assignments.items():
         for text, replicas in partitions.items():
-            number = natural(text)
+            number = parse_natural(text)
             if number is None:
                 raise ZnodeError(f"{path}: {topic!r} has no partition {text[:40]!r}")
             assignments[topic, number] = replicas
@@ -325,7 +332,7 @@ def read_reassignment(path: str, data: bytes | None) -> Reassignment:
 def read_record(path: str, data: bytes | None) -> tuple[Reassignment, int | None]:
     """The record of a reassignment, and the leader epoch that the partition had when the record was
     written; None where it does not say. Raises ZnodeError."""
-    one = decoded(_reassignment_decoder, path, "a reassignment", data)
+    one = decode_znode(_reassignment_decoder, path, "a reassignment", data)
     record = Reassignment(one.replicas, one.top, one.legacy, one.original_replicas, one.api)
     return record, one.leader_epoch
 

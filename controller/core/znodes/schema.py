@@ -27,7 +27,7 @@ Name = tuple[str, int]
 T = TypeVar("T")
 
 
-def decoded(decoder: msgspec.json.Decoder[T], path: str, what: str, data: bytes | None) -> T:
+def decode_znode(decoder: msgspec.json.Decoder[T], path: str, what: str, data: bytes | None) -> T:
     """The content of a znode. Raises ZnodeError, whose text says that `path` is not `what`."""
     try:
         return decoder.decode(data or b"")
@@ -36,7 +36,7 @@ def decoded(decoder: msgspec.json.Decoder[T], path: str, what: str, data: bytes 
 
 
 @lru_cache(4096)
-def natural(text: str) -> int | None:
+def parse_natural(text: str) -> int | None:
     """A natural number of 32 bits in its only spelling, such as a broker id or a partition number
     in a path; None for anything else."""
     if not _NUMBER.fullmatch(text) or int(text) > INT_MAX:

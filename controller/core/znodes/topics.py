@@ -9,7 +9,14 @@ from msgspec import Meta, Struct
 
 from controller.core.errors import ZnodeError
 from controller.core.values import RECOVERED, Assignment, LeaderAndIsr
-from controller.core.znodes.schema import INT_MAX, Epoch, Name, Replicas, decoded, natural
+from controller.core.znodes.schema import (
+    INT_MAX,
+    Epoch,
+    Name,
+    Replicas,
+    decode_znode,
+    parse_natural,
+)
 
 TOPICS: Final = "/brokers/topics"
 
@@ -37,10 +44,10 @@ def state_path(topic: str, partition: int | str) -> str:
     return f"{TOPICS}/{topic}/partitions/{partition}/state"
 
 
-def state_of(path: str) -> Name | None:
+def partition_of_state(path: str) -> Name | None:
     """The partition whose state znode this path is; None for any other path."""
     found = _STATE_PATH.fullmatch(path)
-    number = natural(found[2]) if found else None
+    number = parse_natural(found[2]) if found else None
     return (found[1], number) if found and number is not None else None
 
 
@@ -77,10 +84,10 @@ def read_topic(topic: str, data: bytes | None) -> TopicContent:
     report it.
     """
     path = topic_path(topic)
-    znode = decoded(_topic_decoder, path, "a topic", data)
+    znode = decode_znode(_topic_decoder, path, "a topic", data)
     numbers: list[tuple[int, str]] = []
     for key in znode.partitions:
-        number = natural(key)
+        number = parse_natural(key)
         if number is None:
             raise ZnodeError(f"{path}: {key[:40]!r} is no partition number")
         numbers.append((number, key))
@@ -137,7 +144,7 @@ _state_decoder = msgspec.json.Decoder(_StateZnode)
 
 def read_state(path: str, data: bytes | None, version: int) -> LeaderAndIsr:
     """A partition's leader and ISR (TopicPartitionStateZNode.decode). Raises ZnodeError."""
-    znode = decoded(_state_decoder, path, "a partition state", data)
+    znode = decode_znode(_state_decoder, path, "a partition state", data)
     return LeaderAndIsr(
         znode.leader,
         znode.leader_epoch,

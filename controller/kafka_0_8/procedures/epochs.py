@@ -10,7 +10,7 @@ from typing import Final
 from controller.core.errors import ZnodeError
 from controller.core.operations import NO_AUTH, OK
 from controller.core.outcomes import ZnodeColumns
-from controller.core.znodes.schema import INT_MAX, natural
+from controller.core.znodes.schema import INT_MAX, parse_natural
 from controller.core.zookeeper_io import denied_text
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import Broker
@@ -68,7 +68,7 @@ async def _stored(broker: Broker) -> int:
     names = [
         (topic, number)
         for topic, path in zip(topics, paths, strict=True)
-        for number in map(natural, children[path])
+        for number in map(parse_natural, children[path])
         if number is not None
     ]
     isrs = [znodes.isr_path(*name) for name in names]

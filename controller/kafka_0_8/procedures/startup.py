@@ -16,7 +16,7 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.values import ANY_VERSION
-from controller.core.znodes.schema import natural
+from controller.core.znodes.schema import parse_natural
 from controller.core.zookeeper_io import (
     fetch_stats,
     write,
@@ -137,7 +137,7 @@ async def _assigned(broker: Broker, topics: list[str] | None = None) -> list[Nam
     for topic, path in zip(topics, paths, strict=True):
         why = "is not named by a partition number"
         broker.report_children(path, children[path], znodes.is_number, why)
-        names += [(topic, one) for one in map(natural, children[path]) if one is not None]
+        names += [(topic, one) for one in map(parse_natural, children[path]) if one is not None]
     return await _assigned_of(broker, sorted(names))
 
 

@@ -41,7 +41,7 @@ from controller.operator.reassignment.errors import ReassignmentRefused
 from controller.operator.reassignment.report import NOT_DONE_YET, Report, pending_list, pending_map
 from controller.operator.reassignment.steps import Alter, Write
 from controller.operator.reassignment.submission import check_is_refold
-from controller.operator.reassignment.throttling import clear_throttles, clearing
+from controller.operator.reassignment.throttling import clear_throttles, steps_to_clear
 
 _CANCEL_REMAINS = (
     f"{REASSIGN_CANCEL} exists until it is removed with --remove-cancel; until then no "
@@ -267,7 +267,7 @@ async def cancel_listed(
     report.brokers = _brokers(state, active)
     steps = [Alter(dict.fromkeys(active))] if active else []
     if dry_run:
-        cleared = [] if preserve_throttles else clearing(state, targets, report.brokers)
+        cleared = [] if preserve_throttles else steps_to_clear(state, targets, report.brokers)
         report.print_steps([*steps, *cleared])
         return
     plural = "" if len(active) == 1 else "s"

@@ -25,8 +25,8 @@ from controller.core.values import NO_LEADER, Assignment
 from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.reassignment.cluster_state import (
     ClusterState,
-    Controller,
     ControllerKind,
+    CurrentController,
     Leadership,
 )
 from controller.operator.reassignment.documents import Partition
@@ -53,6 +53,7 @@ ZOOKEEPER_MS: Final = 15_000
 
 _OVERTAKEN: Final = (BAD_VERSION, NODE_EXISTS, NO_NODE)
 _BROKERS: Final = "brokers"
+_ZOOKEEPER_CONFIG: Final = "--zk-tls-config-file"
 
 
 class ClusterAdmin(Protocol):
@@ -138,11 +139,11 @@ class KafkaClusterAdmin:
         return await self._view(await self.api.reassignments(), await self.api.metadata(None))
 
     async def _view(self, moving: dict[Partition, Assignment], metadata: Metadata) -> ClusterState:
-        controller = Controller(ControllerKind.NONE)
+        controller = CurrentController(ControllerKind.NONE)
         brokers = dict(metadata.nodes)
         if metadata.controller in brokers:
             is_refold = await self.api.is_refold(metadata.controller)
-            controller = Controller(
+            controller = CurrentController(
                 ControllerKind.REFOLD if is_refold else ControllerKind.STOCK, metadata.controller
             )
             if is_refold:
@@ -277,11 +278,9 @@ def _security(zookeeper: str, config: Path | None) -> ZooKeeperSecurity:
     """As a daemon with this file and the environment. Raises BadInput."""
     try:
         flag = RawSetting("zookeeper.connect", zookeeper, "--zookeeper")
-        return zookeeper_of([flag], os.environ, config).security
+        return zookeeper_of([flag], os.environ, config, _ZOOKEEPER_CONFIG).security
     except SettingsError as error:
-        raise BadInput(
-            "\n".join(one.replace("--config", "--zk-tls-config-file") for one in error.problems)
-        ) from None
+        raise BadInput("\n".join(error.problems)) from None
 
 
 def _options(
@@ -292,7 +291,7 @@ def _options(
 ) -> list[str]:
     given = {
         "--zookeeper": zookeeper,
-        "--zk-tls-config-file": zookeeper_config,
+        _ZOOKEEPER_CONFIG: zookeeper_config,
         "--bootstrap-server": bootstrap,
         "--command-config": command_config,
     }

@@ -30,14 +30,14 @@ class ControllerKind(Enum):
     NONE = "none"
 
 
-class Controller(Struct, frozen=True):
+class CurrentController(Struct, frozen=True):
     """The controller; `broker` is -1 for none."""
 
     kind: ControllerKind
     broker: int = -1
 
 
-NO_CONTROLLER: Final = Controller(ControllerKind.NONE)
+NO_CONTROLLER: Final = CurrentController(ControllerKind.NONE)
 
 
 class Leadership(Struct, frozen=True):
@@ -134,7 +134,7 @@ class ClusterState(Struct, frozen=True):
     - `kip`: None without ZooKeeper.
     """
 
-    controller: Controller
+    controller: CurrentController
     brokers: dict[int, Broker]
     assignments: dict[Partition, Assignment]
     leaderships: dict[Partition, Leadership] = {}

@@ -49,7 +49,7 @@ from controller.operator.reassignment.submission import (
     check_is_refold,
     check_submission,
 )
-from controller.operator.reassignment.throttling import limit, moves, throttle_steps
+from controller.operator.reassignment.throttling import planned_moves, set_throttle, throttle_steps
 
 _PATH: Final = znodes.REASSIGN_PARTITIONS
 _CHECK_BYTES: Final = 64
@@ -83,7 +83,7 @@ async def execute(
     limits: list[Configure] = []
     if throttle is not None:
         known = {one: replicas for one, replicas in targets.items() if one in state.assignments}
-        limits = throttle_steps(moves(known, state.assignments), throttle)
+        limits = throttle_steps(planned_moves(known, state.assignments), throttle)
     if not cluster.has_zookeeper:
         await _execute_by_api(
             cluster, report, state, targets, limits, additional=additional, dry_run=dry_run
@@ -95,7 +95,7 @@ async def execute(
         if dry_run:
             report.print_steps(limits)
         else:
-            await limit(cluster, report, limits)
+            await set_throttle(cluster, report, limits)
     else:
         await _execute_by_znode(cluster, report, state, targets, limits, dry_run=dry_run)
 
@@ -130,12 +130,12 @@ async def execute_extra(
             _print_current(report, state, targets)
             _print_rolled_back_first(report, state, targets)
             if throttle is not None:
-                limits = throttle_steps(moves(targets, state.assignments), throttle)
+                limits = throttle_steps(planned_moves(targets, state.assignments), throttle)
         if dry_run:
             report.print_steps([*limits, Write((write,))])
             return
         if not tried:
-            await limit(cluster, report, limits)
+            await set_throttle(cluster, report, limits)
         error = await cluster.zookeeper.client.write((write,))
         if error == OK:
             _print_started(report, targets, REASSIGN_PARTITIONS_EXTRA)
@@ -189,7 +189,7 @@ async def _execute_by_znode(
     if dry_run:
         report.print_steps([*limits, step])
         return
-    await limit(cluster, report, limits)
+    await set_throttle(cluster, report, limits)
     for _ in range(TRIES_MAX):
         error = await cluster.zookeeper.client.write(step.operations)
         if error == OK:
@@ -271,7 +271,7 @@ async def _execute_by_api(
     if dry_run:
         report.print_steps(steps)
         return
-    await limit(cluster, report, limits)
+    await set_throttle(cluster, report, limits)
     refused = await cluster.kafka.api.alter(dict(targets))
     if refused:
         lines = [f"{format_partition(one)}: {text}" for one, text in sorted(refused.items())]

@@ -35,7 +35,7 @@ from controller.operator.reassignment.errors import ReassignmentRefused
 from controller.operator.reassignment.report import NOT_AS_REQUESTED, NOT_DONE_YET, Report
 from controller.operator.reassignment.steps import Configure, Write
 from controller.operator.reassignment.submission import check_is_refold, check_submission
-from controller.operator.reassignment.throttling import limit, moves, throttle_steps
+from controller.operator.reassignment.throttling import planned_moves, set_throttle, throttle_steps
 
 _POLL_SECONDS: Final = 0.1
 
@@ -72,15 +72,15 @@ async def request(
         "to use as the --reassignment-json-file option of another --request for a "
         "rollback"
     )
-    parts = split(targets, DATA_BYTES_MAX)
+    parts = split_targets(targets, DATA_BYTES_MAX)
     limits: list[Configure] = []
     if throttle is not None:
-        limits = throttle_steps(moves(targets, state.assignments), throttle)
+        limits = throttle_steps(planned_moves(targets, state.assignments), throttle)
     steps = [Write((CreateSequential(REQUEST_PREFIX, write_request(one)),)) for one in parts]
     if dry_run:
         report.print_steps([*limits, *steps])
         return
-    await limit(cluster, report, limits)
+    await set_throttle(cluster, report, limits)
     for step in steps:
         await _add(cluster, step)
     plural = "" if len(parts) == 1 else f" in {len(parts)} parts"
@@ -91,13 +91,16 @@ async def request(
     _report_outcomes(report, targets, *found)
 
 
-def split(targets: Targets, bytes_max: int) -> list[dict[Partition, tuple[int, ...]]]:
+def split_targets(targets: Targets, bytes_max: int) -> list[dict[Partition, tuple[int, ...]]]:
     """Split targets in halves until each part fits into a znode."""
     if len(write_request(targets)) <= bytes_max or len(targets) == 1:
         return [dict(targets)]
     items = sorted(targets.items())
     half = len(items) // 2
-    return [*split(dict(items[:half]), bytes_max), *split(dict(items[half:]), bytes_max)]
+    return [
+        *split_targets(dict(items[:half]), bytes_max),
+        *split_targets(dict(items[half:]), bytes_max),
+    ]
 
 
 async def _add(cluster: ClusterConnection, step: Write) -> None:

@@ -23,7 +23,7 @@ from controller.operator.reassignment.progress import format_bytes
 from controller.operator.reassignment.report import NOT_AS_REQUESTED, NOT_DONE_YET, Report
 from controller.operator.reassignment.steps import Write
 from controller.operator.reassignment.stray_listing import report_strays, scan
-from controller.operator.reassignment.strays import Stray, deletion_of, split, still_strays
+from controller.operator.reassignment.strays import Stray, deletion_of, split_strays, still_strays
 from controller.operator.reassignment.submission import check_is_refold
 from controller.operator.reassignment.zookeeper_state import pending_deletions
 
@@ -38,7 +38,7 @@ async def delete_strays(
     check_is_refold(await cluster.admin.describe(()), REPLICA_DELETIONS, by_brokers=False)
     found = await scan(cluster)
     report_strays(cluster, report, found)
-    parts = split(found.uncovered, DATA_BYTES_MAX)
+    parts = split_strays(found.uncovered, DATA_BYTES_MAX)
     if dry_run:
         report.print_steps([_step(found.state, part) for part in parts])
         return

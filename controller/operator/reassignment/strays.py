@@ -107,7 +107,7 @@ def _accounts_for(state: ClusterState, broker: int, partition: Partition) -> boo
     return assignment is not None and broker in assignment.replicas
 
 
-def split(strays: Iterable[Stray], bytes_max: int) -> list[list[Stray]]:
+def split_strays(strays: Iterable[Stray], bytes_max: int) -> list[list[Stray]]:
     """Split strays by broker, and in halves until each part can be written with a check of each
     topic."""
     by_broker: dict[int, list[Stray]] = {}

@@ -52,7 +52,9 @@ class Move(NamedTuple):
     destinations: tuple[int, ...]
 
 
-def moves(targets: Targets, assignments: Mapping[Partition, Assignment]) -> dict[Partition, Move]:
+def planned_moves(
+    targets: Targets, assignments: Mapping[Partition, Assignment]
+) -> dict[Partition, Move]:
     """The moves of the targets and of all reassignments in progress."""
     found = {
         partition: Move(one.origin, one.adding)
@@ -111,7 +113,9 @@ def clearing_steps(brokers: Iterable[int], targets: Targets) -> list[Configure]:
     ]
 
 
-async def limit(cluster: ClusterConnection, report: Report, limits: Sequence[Configure]) -> None:
+async def set_throttle(
+    cluster: ClusterConnection, report: Report, limits: Sequence[Configure]
+) -> None:
     """Set the throttle, if there is one."""
     if not limits:
         return
@@ -139,7 +143,7 @@ async def clear_throttles(
     text = f"Clearing topic-level throttles on topic{'' if len(topics) == 1 else 's'}"
     report.say(f"{text} {','.join(topics)}")
     left: dict[str, list[str]] = {}
-    for step in clearing(state, targets, report.brokers):
+    for step in steps_to_clear(state, targets, report.brokers):
         try:
             await admin.configure(step)
         except KafkaUnavailable as fault:
@@ -161,7 +165,9 @@ def throttled_before(
     return sorted({*state.brokers, *brokers, *chain.from_iterable(named)})
 
 
-def clearing(state: ClusterState, targets: Targets, brokers: Iterable[int] = ()) -> list[Configure]:
+def steps_to_clear(
+    state: ClusterState, targets: Targets, brokers: Iterable[int] = ()
+) -> list[Configure]:
     """The steps that clear throttles. A topic that does not exist has no configuration."""
     known = {topic for topic, _ in state.assignments}
     existing = {one: replicas for one, replicas in targets.items() if one[0] in known}
@@ -217,7 +223,7 @@ async def _throttles_left(
 ) -> dict[str, list[str]]:
     """The throttles that are set, by entity."""
     left: dict[str, list[str]] = {}
-    for step in clearing(state, targets, report.brokers):
+    for step in steps_to_clear(state, targets, report.brokers):
         try:
             current = await cluster.zookeeper.configuration(step.entity)
         except ReassignmentRefused as fault:

@@ -24,7 +24,7 @@ from controller.operator.reassignment.progress import PartitionProgress, lines_o
 from controller.operator.reassignment.report import DONE, NOT_AS_REQUESTED, NOT_DONE_YET, Report
 from controller.operator.reassignment.throttling import (
     clear_throttles,
-    clearing,
+    steps_to_clear,
     why_throttles_remain,
 )
 
@@ -82,7 +82,7 @@ async def verify(
             report.warn(f"throttles are not cleared, because {why}")
         return
     if dry_run:
-        report.print_steps(clearing(state, targets, report.brokers))
+        report.print_steps(steps_to_clear(state, targets, report.brokers))
     else:
         await clear_throttles(cluster.admin, report, state, targets)
 

@@ -19,7 +19,7 @@ from controller.core.znodes import (
     ReassignmentRequest,
     deletion_path,
     is_forced,
-    natural,
+    parse_natural,
     read_deletion,
     read_entries,
     read_reassignment,
@@ -33,8 +33,8 @@ from controller.operator.reassignment.cluster_state import (
     NO_CONTROLLER,
     Cancellation,
     ClusterState,
-    Controller,
     ControllerKind,
+    CurrentController,
     Deletions,
     Leadership,
     ReassignmentRecord,
@@ -158,7 +158,7 @@ async def _records(
         (topic, number)
         for topic in await client.children(REASSIGNMENTS)
         for name in await client.children(reassignments_path(topic))
-        if (number := natural(name)) is not None
+        if (number := parse_natural(name)) is not None
     ]
     return await _records_of(client, partitions)
 
@@ -252,15 +252,15 @@ def _submitted(path: str, znode: Znode | None, unreadable: dict[str, str]) -> Su
         return SubmittedEntries({}, znode.version)
 
 
-def _controller(znode: Znode | None, brokers: dict[int, Broker]) -> Controller:
+def _controller(znode: Znode | None, brokers: dict[int, Broker]) -> CurrentController:
     """The controller. A stock controller is a registered broker; refold never registers
     (docs/observations.md#the-controller-role)."""
     holder = znodes.read_controller(znode.data) if znode else None
     if holder is None:
         return NO_CONTROLLER
     if holder.brokerid in brokers or holder.kraftControllerEpoch > 0:
-        return Controller(ControllerKind.STOCK, holder.brokerid)
-    return Controller(ControllerKind.REFOLD, holder.brokerid)
+        return CurrentController(ControllerKind.STOCK, holder.brokerid)
+    return CurrentController(ControllerKind.REFOLD, holder.brokerid)
 
 
 async def _brokers(client: ZooKeeperClient, ids: list[int]) -> dict[int, Broker]:

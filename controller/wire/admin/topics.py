@@ -19,7 +19,7 @@ from controller.core.api_requests.topics import (
     TopicResult,
     TopicToDelete,
 )
-from controller.core.topic_configs import effective
+from controller.core.topic_configs import effective_configs
 from controller.wire.admin.admin_api import AdminApi, ResponseBuilder
 from controller.wire.request_body import RequestBody
 
@@ -92,7 +92,7 @@ def _configs(
                 config_source=entry.source,
                 is_sensitive=False,
             )
-            for entry in effective(dict(overrides), settings, answer.release)
+            for entry in effective_configs(dict(overrides), settings, answer.release)
         )
         for overrides in dict.fromkeys(one.configs for one in answer.topics if not one.error)
     }

@@ -226,9 +226,9 @@ class Index:
         following = self.next_marker(broker, session, decision.seq)
         if following is None or following.marker.event != "AlterPartitionReceived":
             return
-        written = {name for path, _ in decision.operations if (name := znodes.state_of(path))}
-        is_by_then = following.time_ms <= decision.time_ms
-        if is_by_then and written <= {*following.marker.partitions}:
+        paths = (path for path, _ in decision.operations)
+        written = {*filter(None, map(znodes.partition_of_state, paths))}
+        if following.time_ms <= decision.time_ms and written <= {*following.marker.partitions}:
             self.consume(following)
 
     def is_consumed(self, seq: int) -> bool:
@@ -417,7 +417,7 @@ class Index:
         named += [(record.seq, name) for name in self._changed]
         for one in _operations(transaction):
             path = self._path(one)
-            partition = znodes.state_of(path)
+            partition = znodes.partition_of_state(path)
             if partition is not None:
                 named.append((record.seq, partition))
                 sent = self._sent[transaction.session]

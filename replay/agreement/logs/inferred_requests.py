@@ -141,7 +141,7 @@ class InferredRequests:
         for previous, path in pairwise(["", *paths]):
             if path == znodes.REASSIGN_PARTITIONS and znodes.topic_of(previous) is None:
                 return None
-        return list(dict.fromkeys(filter(None, map(znodes.state_of, paths))))
+        return list(dict.fromkeys(filter(None, map(znodes.partition_of_state, paths))))
 
     def _take_alter_partition(self, transaction: Transaction, found: RequestInferred) -> None:
         last = self._last_alter_partition
@@ -186,5 +186,5 @@ class InferredRequests:
         *_, before, (_, path) = [(0, ""), *self._writes[session]]
         if path == znodes.REASSIGN_PARTITIONS:
             # A completed partition is removed from this znode just after its topic was written.
-            return before[1] in paths and znodes.state_of(before[1]) is None
+            return before[1] in paths and znodes.partition_of_state(before[1]) is None
         return path in paths

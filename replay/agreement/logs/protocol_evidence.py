@@ -89,7 +89,7 @@ class ProtocolEvidence:
 
     def take_state(self, session: int, path: str, written: Create | SetData) -> None:
         """A session has written a znode below a topic's znode, possibly a partition's state."""
-        partition = znodes.state_of(path)
+        partition = znodes.partition_of_state(path)
         if partition is None:
             return
         if _RECOVERY in (written.data or b""):

@@ -134,7 +134,7 @@ def adopt(context: ControllerContext, written: Iterable[tuple[str, Operation]]) 
 
 
 def _adopt_content(context: ControllerContext, path: str, data: bytes | None, version: int) -> None:
-    named = znodes.state_of(path)
+    named = znodes.partition_of_state(path)
     if named is not None:
         partition = context.find(*named)
         if partition is not None:

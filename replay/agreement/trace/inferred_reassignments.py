@@ -32,7 +32,7 @@ def possible_reassignments(
     for path, operation in decision.operations:
         if path == znodes.REASSIGN_PARTITIONS:
             yield from _replacing_entries(operation, session, fold, index)
-        elif isinstance(operation, SetData) and znodes.state_of(path) is not None:
+        elif isinstance(operation, SetData) and znodes.partition_of_state(path) is not None:
             yield from _for_same_replicas(path, operation, fold)
         elif isinstance(operation, SetData) and znodes.topic_of(path) is not None:
             yield from _without_leader(path, operation, fold)
@@ -89,7 +89,7 @@ def _for_same_replicas(path: str, operation: SetData, fold: ShadowFold) -> Itera
     It only increments the leader epoch (updateLeaderEpochAndSendRequest). Without a live leader it
     does so only while the partition is reassigned; otherwise it elects a leader.
     """
-    name = znodes.state_of(path)
+    name = znodes.partition_of_state(path)
     partition = None if name is None else fold.controller.context.find(*name)
     try:
         before = znodes.read_state(path, fold.content(path), operation.version - 1)

@@ -119,7 +119,7 @@ class InferredTriggers(Checkpointed):
         if self._pending.has_log:
             return
         for path, operation in decision.operations:
-            name = znodes.state_of(path)
+            name = znodes.partition_of_state(path)
             if name is None or not isinstance(operation, SetData):
                 continue
             try:

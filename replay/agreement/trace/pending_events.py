@@ -14,7 +14,7 @@ from controller.core.api_requests.features import UpdateFeaturesReceived
 from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
 from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
 from controller.core.controller import Controller
-from controller.core.procedures.elections.alter_partition import accepted
+from controller.core.procedures.elections.alter_partition import accepted_partitions
 from controller.core.state import Partition
 from controller.core.state_machines import ReplicaState
 from controller.core.triggers import (
@@ -397,7 +397,7 @@ class PendingEvents(Checkpointed):
     def _concerns(self, request: ApiRequest, decision: StockDecision) -> bool:
         """Whether a request may have led to a decision, by the znodes of both."""
         paths = [path for path, _ in decision.operations]
-        states = {found for path in paths if (found := znodes.state_of(path)) is not None}
+        states = {found for path in paths if (found := znodes.partition_of_state(path)) is not None}
         match request:
             case AlterPartitionReassignmentsReceived(partitions=targets):
                 topics = {znodes.topic_path(one.topic) for one in targets}
@@ -422,7 +422,7 @@ class PendingEvents(Checkpointed):
     def _writes(self, trigger: Trigger) -> set[tuple[str, int]]:
         """The partitions whose states an AlterPartition would write now."""
         if isinstance(trigger, ApiCall) and isinstance(trigger.request, AlterPartitionReceived):
-            return accepted(self._controller, trigger.request)
+            return accepted_partitions(self._controller, trigger.request)
         return set()
 
 

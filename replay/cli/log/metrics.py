@@ -8,8 +8,8 @@ import typer
 from rich.table import Table
 
 from controller.cli.output import print_result, print_table
-from controller.core.metered import Metered, Sample
 from controller.core.metric_table import METRICS
+from controller.core.metrics_observer import MetricsObserver, Sample
 from controller.exposition import TimedSample, openmetrics_text
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
@@ -79,7 +79,7 @@ def metrics(
 def _at(reader: LogReader, last: int) -> Iterator[Sample]:
     """The values after an event."""
     fold = fold_at_start(reader)
-    metered = fold.controller.observer = Metered(fold.controller)
+    metered = fold.controller.observer = MetricsObserver(fold.controller)
     for record in reader.events(EventFilter(last_seq=last)):
         fold_event(fold, recorded(record))
     yield from metered.samples()
@@ -88,7 +88,7 @@ def _at(reader: LogReader, last: int) -> Iterator[Sample]:
 def _over_time(reader: LogReader, last: int, every_s: float) -> Iterator[TimedSample]:
     """The values at regular times, and at the end."""
     fold = fold_at_start(reader)
-    metered = fold.controller.observer = Metered(fold.controller)
+    metered = fold.controller.observer = MetricsObserver(fold.controller)
     every_ns = int(every_s * _NS_PER_S)
     begin_ns = wall_ns = next_ns = 0
     for record in reader.events(EventFilter(last_seq=last)):
@@ -106,7 +106,7 @@ def _over_time(reader: LogReader, last: int, every_s: float) -> Iterator[TimedSa
         yield from _timed(metered, wall_ns - begin_ns, wall_ns)
 
 
-def _timed(metered: Metered, mono_ns: int, wall_ns: int) -> Iterator[TimedSample]:
+def _timed(metered: MetricsObserver, mono_ns: int, wall_ns: int) -> Iterator[TimedSample]:
     for sample in metered.samples(mono_ns):
         yield TimedSample(sample, wall_ns / _NS_PER_S)
 

@@ -158,9 +158,9 @@ def fetch(
 def _list(source: Any, reading: Any, as_json: bool) -> None:
     from anyio import run as run_async
 
-    from eventstore.mirror.fetching import runs
+    from eventstore.mirror.fetching import list_logs
 
-    for one in run_async(runs, source, reading, partial(_say_waiting, source)):
+    for one in run_async(list_logs, source, reading, partial(_say_waiting, source)):
         if as_json:
             typer.echo(msgspec.json.encode(one))
         else:

@@ -162,7 +162,7 @@ class CounterfactualRun:
         for path in self._history.znodes.changed_by_others.get(seq, ()):
             if not zookeeper.has_diverged(path):
                 continue
-            if znodes.state_of(path) is None:
+            if znodes.partition_of_state(path) is None:
                 zookeeper.take_from_log(path)
                 continue
             logged = self._history.znodes.at(path, seq)

@@ -112,7 +112,7 @@ class ImportedZooKeeper:
                 return Creation(path, data or b"")
             case Delete():
                 return Deletion(path, ANY_VERSION)
-            case SetData(data=data, version=version) if znodes.state_of(path) is not None:
+            case SetData(data=data, version=version) if znodes.partition_of_state(path) is not None:
                 return self._state(path, znode_of(data or b"", version=version))
             case SetData(data=data):
                 return Setting(path, data or b"", ANY_VERSION)

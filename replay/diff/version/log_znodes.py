@@ -160,7 +160,7 @@ class LogZnodes:
 def _is_timed(path: str) -> bool:
     """Whether the log shows well enough when other clients change a znode: leaders notify the
     controller of states, and other controllers are elected before they write their epoch."""
-    return znodes.state_of(path) is not None or path in (
+    return znodes.partition_of_state(path) is not None or path in (
         znodes.CONTROLLER,
         znodes.CONTROLLER_EPOCH,
     )

@@ -148,7 +148,7 @@ class _Explored(ImportedIncident):
                 schedule.add(EndCancellation(schedule.at(ns)))
             case SetData() if (topic := znodes.topic_of(path)) is not None:
                 self._note_added(ns, topic, data)
-            case SetData() if znodes.state_of(path) is not None:
+            case SetData() if znodes.partition_of_state(path) is not None:
                 self._note_state(ns, path, data)
             case Create() | SetData():
                 kind = next((_LEFT_OUT[one] for one in _LEFT_OUT if path.startswith(one)), None)
@@ -207,7 +207,7 @@ class _Explored(ImportedIncident):
         if not self._failed:
             return
         before, now = parsed_state(path, self._data(path), 0), parsed_state(path, data, 0)
-        name = znodes.state_of(path)
+        name = znodes.partition_of_state(path)
         if before is None or now is None or name is None:
             return
         at_ms, inputs = self._schedule.at(ns), self._schedule.inputs

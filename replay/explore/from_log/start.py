@@ -211,7 +211,7 @@ class ClusterAtStart:
 
 def _epoch_of(path: str, data: bytes) -> int:
     """The controller epoch in a partition's state; 0: the znode is none, or cannot be read."""
-    if znodes.state_of(path) is None:
+    if znodes.partition_of_state(path) is None:
         return 0
     try:
         return znodes.read_state(path, data, 0).controller_epoch

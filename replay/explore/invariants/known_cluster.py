@@ -16,7 +16,7 @@ from controller.core.errors import ZnodeError
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS, UNCLEAN, is_true
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Name, ReassignmentRequest, ReplicaDeletion, TopicContent
-from controller.core.znodes.schema import natural
+from controller.core.znodes.schema import parse_natural
 from replay.explore.invariants.losses import Losses
 
 ADMIN: Final = "/admin/"
@@ -186,7 +186,7 @@ class KnownCluster(ProcessQueries):
         """The largest min.insync.replicas that a topic has had, also by the dynamic default."""
         paths = znodes.topic_config_path(topic), znodes.broker_config_path(None)
         values = [one for path in paths for one in self.settings(path, MIN_INSYNC_REPLICAS)]
-        return max((natural(one) or 1 for one in values if one is not None), default=1)
+        return max((parse_natural(one) or 1 for one in values if one is not None), default=1)
 
     def elects_uncleanly(self, topic: str, configuration: Configuration) -> bool:
         """Whether a controller with this configuration must elect unclean leaders for a topic: its

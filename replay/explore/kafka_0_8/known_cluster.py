@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from controller.core.errors import ZnodeError
 from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
-from controller.core.znodes.schema import natural
+from controller.core.znodes.schema import parse_natural
 from controller.kafka_0_8 import znodes
 from controller.kafka_0_8.state import NO_EPOCH, Name
 from controller.kafka_0_8.znodes import StateChange
@@ -111,7 +111,7 @@ class ZooKeeperFacts08:
         elif (topic := znodes.topic_of(path)) is not None:
             self._topic_changed(topic, node)
         elif path == znodes.EPOCH and node is not None:
-            self._known.leader_epoch = natural(node.data.decode()) or NO_EPOCH
+            self._known.leader_epoch = parse_natural(node.data.decode()) or NO_EPOCH
         return None
 
     def _topic_changed(self, name: str, node: Znode | None) -> None:

@@ -331,7 +331,7 @@ def _compare_with_stock_controllers(reader: LogReader, answered: FoldResult) -> 
 def _disagreement(one: Disagreement, time_ns: int) -> FoundDivergence:
     cause, _, rule = one.cause.partition(": ")
     what = _WHAT[one.verdict]
-    states = [state for path in one.paths if (state := znodes.state_of(path)) is not None]
+    states = [state for path in one.paths if (state := znodes.partition_of_state(path)) is not None]
     return FoundDivergence(
         subject=one.subject,
         what=what,

@@ -4,7 +4,7 @@ from typing import Final, cast, get_args
 
 import msgspec
 
-from controller.core.canonical import decoded
+from controller.core.canonical import decode_stored
 from eventstore.records import EventRecord
 from replay.errors import ReplayError
 from replay.stock_clusters.imported_log.events import ImportedEvent
@@ -48,7 +48,7 @@ def kind_of(event: ImportedEvent) -> str:
 
 def decode_event(payload: bytes) -> ImportedEvent:
     """Decode a payload. Raises msgspec.DecodeError."""
-    return decoded(_decoder.decode, payload)
+    return decode_stored(_decoder.decode, payload)
 
 
 def event_of(record: EventRecord) -> ImportedEvent:

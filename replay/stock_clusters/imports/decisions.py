@@ -85,7 +85,7 @@ _reassigned_decoder: Final = msgspec.json.Decoder(_Reassigned)
 
 # The content that one write stores is parsed again for the next write.
 _read_state: Final = lru_cache(_REMEMBERED)(znodes.read_state)
-_state_of: Final = lru_cache(_REMEMBERED)(znodes.state_of)
+_state_of: Final = lru_cache(_REMEMBERED)(znodes.partition_of_state)
 
 _Requested = ProposedState | ReassignmentTarget
 _Content = Observed | RequestInferred
@@ -311,7 +311,7 @@ def kind_of(path: str, *, is_delete: bool) -> str:
         return next((kind for start, kind in _BELOW if path.startswith(start)), "other")
     if is_delete:
         return "topic_deletion"
-    if znodes.state_of(path) is not None:
+    if znodes.partition_of_state(path) is not None:
         return "partition_state"
     return "assignment" if znodes.topic_of(path) is not None else "partition_znode"
 

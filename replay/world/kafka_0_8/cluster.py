@@ -26,7 +26,7 @@ from controller.core.commands import (
 from controller.core.error_codes import REQUEST_TIMED_OUT
 from controller.core.events import SessionConnected, SessionDisconnected, SessionExpired, TimerFired
 from controller.core.operations import CONNECTION_LOSS, OK, WriteOperation
-from controller.core.znodes.schema import natural
+from controller.core.znodes.schema import parse_natural
 from controller.kafka_0_8 import admin, znodes
 from controller.kafka_0_8.admin import (
     AdminError,
@@ -232,7 +232,7 @@ class Cluster08:
         return self._numbers(znodes.STATE)
 
     def _numbers(self, path: str) -> list[int]:
-        numbers = map(natural, self.children(path))
+        numbers = map(parse_natural, self.children(path))
         return [one for one in numbers if one is not None]
 
     def _stored(self, topic: str) -> dict[int, StoredPartition]:

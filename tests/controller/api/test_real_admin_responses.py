@@ -31,7 +31,7 @@ from controller.core.api_requests.topics import (
     DeleteTopicsResponse,
     TopicResult,
 )
-from controller.core.topic_configs import TOPIC_CONFIGS, effective, validate
+from controller.core.topic_configs import TOPIC_CONFIGS, effective_configs, validate
 from controller.wire.admin.apis import ADMIN_APIS, encode_admin_response
 from controller.wire.client_requests import RequestHead, decode_response
 from tests.controller.api.client import API_VERSIONS, Client, api_versions
@@ -172,7 +172,8 @@ async def test_versions_that_older_brokers_cannot_read_are_rejected(
         if not ours:
             described = {one.name: (one.value, one.config_source) for one in theirs.configs}
             assert described == {
-                entry.name: (entry.value, entry.source) for entry in effective(one, {}, release)
+                entry.name: (entry.value, entry.source)
+                for entry in effective_configs(one, {}, release)
             }
 
 
@@ -183,7 +184,8 @@ def same_verdict(topic: Any, overrides: dict[str, str], settings: Mapping[str, s
     if not problem:
         described = {one.name: (one.value, one.config_source) for one in topic.configs}
         ours: dict[str, tuple[str, int]] = {
-            entry.name: (entry.value, entry.source) for entry in effective(overrides, settings)
+            entry.name: (entry.value, entry.source)
+            for entry in effective_configs(overrides, settings)
         }
         assert described == ours, overrides
         assert not any(one.read_only or one.is_sensitive for one in topic.configs)

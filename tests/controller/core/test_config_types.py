@@ -11,7 +11,7 @@ from controller.core.config_types import (
     between,
     each_of,
     int32,
-    read,
+    parse_value,
     string_list,
 )
 
@@ -25,7 +25,7 @@ from controller.core.config_types import (
     ],
 )
 def test_allowed_value_is_read(check: Check, parse: Parse, text: str, value: Any) -> None:
-    assert read("n", text, parse, check) == value
+    assert parse_value("n", text, parse, check) == value
 
 
 @pytest.mark.parametrize(
@@ -46,4 +46,4 @@ def test_value_outside_of_the_limits_is_refused_with_kafkas_text(
     make: Any, limits: tuple[Any, ...], parse: Parse, text: str, why: str
 ) -> None:
     with pytest.raises(InvalidConfiguration, match=f"^Invalid value {why}$"):
-        read("n", text, parse, make(*limits))
+        parse_value("n", text, parse, make(*limits))

@@ -14,7 +14,7 @@ from controller.core.topic_configs import (
     OF_TOPIC,
     TOPIC_CONFIGS,
     default_of,
-    effective,
+    effective_configs,
     least_in_sync,
     problem_with,
     validate,
@@ -31,7 +31,7 @@ ZOOKEEPER_MODE = (
 
 def described(name: str, overrides: dict[str, str], settings: dict[str, str]) -> tuple[str, int]:
     """Value and source."""
-    found = {one.name: (one.value, one.source) for one in effective(overrides, settings)}
+    found = {one.name: (one.value, one.source) for one in effective_configs(overrides, settings)}
     return found[name]
 
 
@@ -306,7 +306,7 @@ def test_value_is_that_of_the_topic_else_of_the_broker_else_kafkas_default() -> 
     )
     assert described("min.insync.replicas", {}, settings) == ("2", OF_BROKER)
     assert described("min.insync.replicas", {}, {}) == ("1", OF_KAFKA)
-    assert len(effective({}, {})) == len(TOPIC_CONFIGS)
+    assert len(effective_configs({}, {})) == len(TOPIC_CONFIGS)
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ SINCE_3_9 = {"remote.log.copy.disable", "remote.log.delete.on.disable"}
 def test_older_controller_describes_only_known_configurations(
     release: Release, undescribed: set[str]
 ) -> None:
-    names = {one.name for one in effective({}, {}, release)}
+    names = {one.name for one in effective_configs({}, {}, release)}
     assert names == {one.name for one in TOPIC_CONFIGS} - undescribed
 
 
@@ -368,7 +368,7 @@ def test_remote_storage_is_described_if_given_before_3_6(
     release: Release, values: list[str]
 ) -> None:
     """Kafka does not describe these configurations, unless a topic has them."""
-    entries = effective({"local.retention.ms": "+5"}, {}, release)
+    entries = effective_configs({"local.retention.ms": "+5"}, {}, release)
     assert [one.value for one in entries if one.name == "local.retention.ms"] == values
 
 
@@ -386,7 +386,7 @@ def test_remote_storage_is_described_if_given_before_3_6(
 def test_before_3_0_the_default_message_format_is_that_of_the_release(
     release: Release, settings: dict[str, str], value: str
 ) -> None:
-    found = {one.name: one.value for one in effective({}, settings, release)}
+    found = {one.name: one.value for one in effective_configs({}, settings, release)}
     assert found["message.format.version"] == value
 
 
@@ -401,7 +401,7 @@ def test_before_3_0_the_default_message_format_is_that_of_the_release(
 def test_default_maximum_message_size_changed_with_2_5(
     release: Release, settings: dict[str, str], value: str
 ) -> None:
-    found = {one.name: one.value for one in effective({}, settings, release)}
+    found = {one.name: one.value for one in effective_configs({}, settings, release)}
     assert found["max.message.bytes"] == value
 
 

@@ -12,8 +12,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from controller.api.connection_counts import ListenerCounts
-from controller.core.metered import Sample
 from controller.core.metric_table import METRICS
+from controller.core.metrics_observer import Sample
 from controller.daemon import metrics_endpoint
 from controller.daemon.connection_metrics import CONNECTION_METRICS, connection_samples
 from controller.daemon.log_metrics import AppendTimes, log_samples

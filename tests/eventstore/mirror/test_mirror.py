@@ -12,7 +12,7 @@ from msgspec import structs
 
 from eventstore.errors import LogExists, LogNotFound, MirrorFailed
 from eventstore.folders import MIRRORED_NAME
-from eventstore.mirror.fetching import NotFetched, RestoredLog, fetch, runs
+from eventstore.mirror.fetching import NotFetched, RestoredLog, fetch, list_logs
 from eventstore.mirror.progress import MirrorProgress, TopicLocation, read_progress, write_progress
 from eventstore.mirror.publishing import MirrorEvent, Publisher
 from eventstore.mirror.topic import Topic, consumer, messages, partitions_of
@@ -89,7 +89,7 @@ async def test_records_are_published_once(topic: Topic, tmp_path: Path) -> None:
     assert await publisher(log.parent, topic).publish() == 0
     (log / MIRRORED_NAME).unlink()
     assert await publisher(log.parent, topic).publish() == 0
-    [run] = await runs(topic, ignored, ignored)
+    [run] = await list_logs(topic, ignored, ignored)
     assert (run.cluster, run.name, run.records) == ("Zm9v", "run-a", first)
 
 
@@ -325,7 +325,7 @@ async def test_changed_record_is_reported(topic: Topic, tmp_path: Path) -> None:
     damaged = [(Path(one.log).name, one.text) for one in reports.events if one.kind == "damaged"]
     assert [name for name, _ in damaged] == ["run-a", "run-b", "run-c"]
     assert all(", event 4: it was changed" in text for _, text in damaged)
-    assert [(one.name, one.records) for one in await runs(topic, ignored, ignored)] == [
+    assert [(one.name, one.records) for one in await list_logs(topic, ignored, ignored)] == [
         ("run-a", 22),
         ("run-b", 21),
         ("run-d", 22),

@@ -30,7 +30,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     OpCode,
     Transaction,
 )
-from tools.agreement.fewer_logs import copy_with_fewer
+from tools.agreement.fewer_logs import copy_with_fewer_logs
 
 Get = Callable[[str], Path]
 Record = tuple[EventRecord, ImportedEvent]
@@ -46,7 +46,7 @@ def records_of(log: Path) -> list[Record]:
 
 def log_with(kind: str, recording: Path, folder: Path) -> Path:
     """The imported log of a recording with some of the brokers' logs."""
-    copy_with_fewer(recording, folder / "source", kind)
+    copy_with_fewer_logs(recording, folder / "source", kind)
     import_source(folder / "source", folder / "log", Selection())
     return folder / "log"
 

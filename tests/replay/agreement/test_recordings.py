@@ -15,7 +15,7 @@ from replay.agreement.results import AgreementResult
 from replay.errors import ReplayError
 from replay.stock_clusters.imports.importing import Selection, import_source
 from tests.eventstore.samples import event, header
-from tools.agreement.fewer_logs import LEFT_OUT, copy_with_fewer
+from tools.agreement.fewer_logs import LEFT_OUT, copy_with_fewer_logs
 
 Get = Callable[[str], Path]
 
@@ -145,7 +145,7 @@ def test_recording_with_fewer_logs_agrees(
     kind: str, recording: str, folder_of: Get, tmp_path: Path
 ) -> None:
     """Missing requests are inferred, and do not count as decisions."""
-    copy_with_fewer(folder_of(recording), tmp_path / "source", kind)
+    copy_with_fewer_logs(folder_of(recording), tmp_path / "source", kind)
     import_source(tmp_path / "source", tmp_path / "log", Selection())
     result = agree(tmp_path / "log")
     assert diverging(result) == []
@@ -193,7 +193,7 @@ def test_role_deleted_by_hand_during_a_resignation_agrees(log_of: Get) -> None:
 def test_race_that_no_log_shows_is_explained(
     recording: str, kind: str, explained: int, folder_of: Get, tmp_path: Path
 ) -> None:
-    copy_with_fewer(folder_of(recording), tmp_path / "source", kind)
+    copy_with_fewer_logs(folder_of(recording), tmp_path / "source", kind)
     import_source(tmp_path / "source", tmp_path / "log", Selection())
     result = agree(tmp_path / "log")
     assert [one.explained for one in result.divergences] == ["either-order"] * explained

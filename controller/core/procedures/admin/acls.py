@@ -189,9 +189,9 @@ class TopicCheck:
             _report(self._controller, self._request, "; ".join(texts))
 
 
-def may_create(controller: Controller, request: ReceivedRequest) -> TopicCheck:
-    """Whether the client may create a topic: by the ACLs of the cluster, or by those of the topic
-    (KafkaApis.handleCreateTopicsRequest)."""
+def creation_check(controller: Controller, request: ReceivedRequest) -> TopicCheck:
+    """The check whether the client may create a topic: by the ACLs of the cluster, or by those of
+    the topic (KafkaApis.handleCreateTopicsRequest)."""
     operation = authorization.CREATE
     allows_all = _refusal(controller, request, operation, THE_CLUSTER) is None
     return TopicCheck(controller, request, operation, allows_all=allows_all)

@@ -51,7 +51,9 @@ async def process_alter_partition(
     return [one for one in sorted_partitions(proposals) if verdicts[one] == error_codes.NONE]
 
 
-def accepted(controller: Controller, asked: AlterPartitionReceived) -> set[tuple[str, int]]:
+def accepted_partitions(
+    controller: Controller, asked: AlterPartitionReceived
+) -> set[tuple[str, int]]:
     """The partitions whose state a request would write; changes nothing."""
     if not controller.is_active or _error_of_request(controller, asked):
         return set()

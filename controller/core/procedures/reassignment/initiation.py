@@ -52,7 +52,7 @@ from controller.core.procedures.reassignment.submission import (
 )
 from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
-from controller.core.procedures.reassignment_znodes.records import ADMIN_TOOLS, holder
+from controller.core.procedures.reassignment_znodes.records import ADMIN_TOOLS, current_route
 from controller.core.procedures.topics.daemon_id import daemon_id_problem
 from controller.core.state import Partition, sorted_partitions
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS
@@ -239,7 +239,7 @@ def _refused_by_route(controller: Controller, asked: ReassignmentTarget, *, canc
     if cancelled:
         return _CANCELLED
     partition = controller.context.find(asked.topic, asked.partition)
-    route = holder(controller, partition) if partition is not None else ""
+    route = current_route(controller, partition) if partition is not None else ""
     return other_route_text(route) if route not in ("", ADMIN_TOOLS) else ""
 
 

@@ -37,7 +37,7 @@ from controller.core.procedures.reassignment.replica_deletion import delete_repl
 from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment_znodes.records import (
-    holder,
+    current_route,
     remove_records,
     unset_leader_epochs,
 )
@@ -377,7 +377,7 @@ def _report_completed(
     if not (before.is_being_reassigned or is_taken_back or originals != partition.replicas):
         return
     text = (
-        f"the reassignment, requested by {holder(controller, partition)}, is complete: the "
+        f"the reassignment, requested by {current_route(controller, partition)}, is complete: the "
         f"partition is on replicas {format_brokers(partition.replicas)}"
     )
     controller.notice("info", "reassignment_completed", repr(partition), text)

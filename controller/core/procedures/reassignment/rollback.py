@@ -38,7 +38,11 @@ from controller.core.procedures.reassignment.legacy_znode import are_older, repo
 from controller.core.procedures.reassignment.partition_reassignment import keep_assignments
 from controller.core.procedures.reassignment.replica_deletion import delete_replicas
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
-from controller.core.procedures.reassignment_znodes.records import LEGACY, holder, remove_records
+from controller.core.procedures.reassignment_znodes.records import (
+    LEGACY,
+    current_route,
+    remove_records,
+)
 from controller.core.procedures.topics.topics import write_topics
 from controller.core.state import ControllerContext, Partition
 from controller.core.state_machines import PartitionState, ReplicaState
@@ -151,7 +155,7 @@ def _requested_by(controller: Controller, partition: Partition) -> str:
     """Where the reassignment was requested; also of an entry that a stock controller has begun, and
     that has no record yet."""
     is_unrecorded = controller.context.unrecorded_entry(partition) is not None
-    return LEGACY if is_unrecorded else holder(controller, partition)
+    return LEGACY if is_unrecorded else current_route(controller, partition)
 
 
 def _report(controller: Controller, step: int, what: str, rollback: Rollback) -> None:

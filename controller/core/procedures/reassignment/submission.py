@@ -19,7 +19,7 @@ from controller.core.procedures.reassignment.partition_reassignment import (
     report_failed,
 )
 from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled
-from controller.core.procedures.reassignment_znodes.records import LEGACY, REQUESTS, holder
+from controller.core.procedures.reassignment_znodes.records import LEGACY, REQUESTS, current_route
 from controller.core.procedures.topics.daemon_id import daemon_id_problem
 from controller.core.replica_assignment import changed_assignment, replicas_to_drop
 from controller.core.state import Partition
@@ -108,7 +108,7 @@ def is_possible(controller: Controller, path: str, name: Name, entry: Entry) -> 
     why = problem_with(controller, name, entry.replicas)
     partition = controller.context.find(*name)
     if not why and partition is not None:
-        route = holder(controller, partition)
+        route = current_route(controller, partition)
         why = other_route_text(route) if route not in ("", LEGACY) else ""
     if why:
         replicas = format_brokers(entry.replicas)
@@ -209,7 +209,7 @@ def _refused(controller: Controller, partition: Partition | None, one: Submissio
     refused = problem_with(controller, one.name, one.target)
     if refused or partition is None:
         return refused
-    held_by = holder(controller, partition)
+    held_by = current_route(controller, partition)
     return other_route_text(held_by) if held_by not in ("", one.route) else ""
 
 
@@ -314,7 +314,7 @@ def refuse_by_other_route(controller: Controller, submission: Submission) -> Non
     """Refuse a submission for a partition whose reassignment came by another route."""
     partition = controller.context.find(*submission.name)
     if partition is not None:
-        _refuse(controller, submission, other_route_text(holder(controller, partition)))
+        _refuse(controller, submission, other_route_text(current_route(controller, partition)))
 
 
 def _refuse(controller: Controller, submission: Submission, why: str) -> SubmissionResult:

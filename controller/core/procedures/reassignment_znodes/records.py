@@ -78,7 +78,7 @@ def route_of(record: Reassignment) -> str:
     return LEGACY if record.legacy else REQUESTS
 
 
-def holder(controller: Controller, partition: Partition) -> str:
+def current_route(controller: Controller, partition: Partition) -> str:
     """The route by which a partition is being reassigned; empty: it is not."""
     record = controller.context.reassignments.get(partition)
     if record is not None:
@@ -438,5 +438,5 @@ async def _list(controller: Controller) -> list[znodes.Name]:
         (parents[path], number)
         for path, found in children.items()
         for child in found
-        if (number := znodes.natural(child)) is not None
+        if (number := znodes.parse_natural(child)) is not None
     ]

@@ -17,7 +17,7 @@ from controller.core.errors import RequestRefused
 from controller.core.operations import NODE_EXISTS, OK, Create, SetData, WriteOperation
 from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE
-from controller.core.procedures.admin.acls import TopicCheck, may_create
+from controller.core.procedures.admin.acls import TopicCheck, creation_check
 from controller.core.procedures.admin.mutation_quotas import ControllerMutationQuota
 from controller.core.procedures.admin.waiting_requests import respond_when_done
 from controller.core.procedures.topics.validation import (
@@ -25,8 +25,8 @@ from controller.core.procedures.topics.validation import (
     TopicPlan,
     check_request,
     check_size,
-    exists,
     judge,
+    topic_exists_error,
 )
 from controller.core.replica_assignment import assign_replicas
 from controller.core.values import ANY_VERSION, Assignment
@@ -86,7 +86,7 @@ async def _judge_all(
     plans: dict[str, TopicPlan] = {}
     answers: Results = {}
     permitted = [
-        (asked, may_create(controller, asked), quota)
+        (asked, creation_check(controller, asked), quota)
         for asked, quota in zip(requests, quotas, strict=True)
     ]
     wanted = [
@@ -197,7 +197,7 @@ async def _write_topics(controller: Controller, topics: dict[str, bytes], answer
     }
     for name, error in (await write_named(controller, creates, Reason(_RULE))).items():
         if error == NODE_EXISTS:
-            answers[name] = _refused(name, exists(name))
+            answers[name] = _refused(name, topic_exists_error(name))
         elif error != OK:
             answers[name] = _not_written(controller, name, creates[name].path, error)
 

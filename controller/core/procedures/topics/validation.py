@@ -77,7 +77,7 @@ def judge(
     """The topic to create. Raises RequestRefused, which has the error message."""
     name = asked.name
     if controller.context.is_in_metadata(name):
-        raise exists(name)
+        raise topic_exists_error(name)
     nulls = [key for key, value in asked.configs if value is None]
     if nulls:
         text = f"Null value not supported for topic configs: {','.join(nulls)}"
@@ -150,7 +150,7 @@ def _too_large(topic: str) -> RequestRefused:
     return RequestRefused(error_codes.INVALID_REQUEST, text)
 
 
-def exists(name: str) -> RequestRefused:
+def topic_exists_error(name: str) -> RequestRefused:
     """The error that the topic exists."""
     return RequestRefused(error_codes.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 
@@ -164,7 +164,7 @@ def _check_name(name: str, names: ExistingTopics) -> None:
         text = f"Topic '{name}' is marked for deletion."
         raise RequestRefused(error_codes.TOPIC_ALREADY_EXISTS, text)
     if name in names.topics:
-        raise exists(name)
+        raise topic_exists_error(name)
     colliding = names.colliding(name)
     if colliding:
         text = f"Topic '{name}' collides with existing topics: {', '.join(colliding)}"

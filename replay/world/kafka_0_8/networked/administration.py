@@ -10,7 +10,7 @@ from typing import Final
 
 from controller.core.operations import BAD_VERSION, OK, Create, SetData, WriteOperation
 from controller.core.values import ANY_VERSION
-from controller.core.znodes.schema import natural
+from controller.core.znodes.schema import parse_natural
 from controller.kafka_0_8 import admin, znodes
 from controller.kafka_0_8.admin import (
     AdminError,
@@ -183,7 +183,7 @@ def _known() -> Generator[Read, Result, list[int]]:
 
 
 def _numbers(path: str) -> Generator[Read, Result, list[int]]:
-    numbers = map(natural, (yield from _children(path)))
+    numbers = map(parse_natural, (yield from _children(path)))
     return [one for one in numbers if one is not None]
 
 

@@ -10,7 +10,7 @@ from controller.core.znodes import (
     Entry,
     Reassignment,
     deletion_path,
-    natural,
+    parse_natural,
     read_deletion,
     read_entries,
     read_reassignment,
@@ -134,7 +134,7 @@ def test_requests_are_recognized_by_their_names(child: str, number: int | None) 
     ],
 )
 def test_partition_numbers_have_one_spelling(text: str, number: int | None) -> None:
-    assert natural(text) == number
+    assert parse_natural(text) == number
 
 
 @pytest.mark.parametrize(

@@ -347,7 +347,7 @@ def test_error_of_an_invalid_block_of_producer_ids_names_its_path(data: bytes) -
 
 @pytest.mark.parametrize("number", ["0", "2147483647"])
 def test_partition_is_named_by_the_path_of_its_state(number: str) -> None:
-    assert znodes.state_of(znodes.state_path("t", number)) == ("t", int(number))
+    assert znodes.partition_of_state(znodes.state_path("t", number)) == ("t", int(number))
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def test_partition_is_named_by_the_path_of_its_state(number: str) -> None:
     ],
 )
 def test_path_of_no_state_names_no_partition(path: str) -> None:
-    assert znodes.state_of(path) is None
+    assert znodes.partition_of_state(path) is None
 
 
 def test_controller_is_written_as_version_2() -> None:

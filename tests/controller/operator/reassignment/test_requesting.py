@@ -14,7 +14,7 @@ from controller.operator.reassignment.cancelling import remove_cancel
 from controller.operator.reassignment.cluster_state import ClusterState
 from controller.operator.reassignment.errors import ReassignmentRefused
 from controller.operator.reassignment.report import DONE, NOT_AS_REQUESTED, NOT_DONE_YET
-from controller.operator.reassignment.requesting import request, split
+from controller.operator.reassignment.requesting import request, split_targets
 from controller.operator.reassignment.verifying import verify_ids
 from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
@@ -163,12 +163,12 @@ async def test_target_is_changed_whatever_the_present_minimum() -> None:
 
 async def test_large_requests_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = {("t", number): (1, 2, 3) for number in range(100)}
-    parts = split(wanted, 200)
+    parts = split_targets(wanted, 200)
     assert all(len(write_request(one)) <= 200 for one in parts)
     merged = {name: one for part in parts for name, one in part.items()}
     assert merged == wanted
     assert sum(map(len, parts)) == 100
-    assert split(wanted, 1_000_000) == [wanted]
+    assert split_targets(wanted, 1_000_000) == [wanted]
     harness = ReassignHarness()
     harness.world.create_topic("u", {0: (1, 2)})
     monkeypatch.setattr(requesting, "DATA_BYTES_MAX", 60)

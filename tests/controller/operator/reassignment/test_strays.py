@@ -29,7 +29,7 @@ from controller.operator.reassignment.kafka_admin import (
 from controller.operator.reassignment.report import DONE, NOT_AS_REQUESTED, NOT_DONE_YET, Report
 from controller.operator.reassignment.stray_deleting import delete_strays
 from controller.operator.reassignment.stray_listing import list_strays
-from controller.operator.reassignment.strays import Stray, split
+from controller.operator.reassignment.strays import Stray, split_strays
 from replay.world.requests import GetChildren
 from tests.controller.core.procedures.reassignment.interrupting import submit
 from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
@@ -436,7 +436,7 @@ async def test_delete_is_refused_under_a_stock_controller() -> None:
 
 async def test_large_deletions_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
     many = [Stray("gone", number, 5, "/data", 1, None) for number in range(100)]
-    parts = split(many, 300)
+    parts = split_strays(many, 300)
     assert [one for part in parts for one in part] == many
     assert all(
         len(write_deletion(ReplicaDeletion(5, tuple(one.name for one in part)))) <= 300

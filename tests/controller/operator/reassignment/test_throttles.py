@@ -7,7 +7,7 @@ from controller.operator.reassignment.throttle_configs import (
 )
 from controller.operator.reassignment.throttling import (
     clearing_steps,
-    moves,
+    planned_moves,
     throttle_steps,
     throttled_brokers,
     topic_throttles,
@@ -15,7 +15,9 @@ from controller.operator.reassignment.throttling import (
 
 
 def test_leaders_are_throttled_for_the_old_replicas_and_followers_for_the_new_ones() -> None:
-    moving = moves({("t", 0): (2, 3)}, {("t", 0): Assignment((1, 2)), ("t", 1): Assignment((1,))})
+    moving = planned_moves(
+        {("t", 0): (2, 3)}, {("t", 0): Assignment((1, 2)), ("t", 1): Assignment((1,))}
+    )
     assert topic_throttles(moving) == {
         "t": {
             "leader.replication.throttled.replicas": "0:1,0:2",
@@ -27,7 +29,7 @@ def test_leaders_are_throttled_for_the_old_replicas_and_followers_for_the_new_on
 
 def test_reassignment_under_way_stays_throttled() -> None:
     under_way = Assignment((4, 1, 2), (4,), (1, 2))
-    moving = moves({("t", 0): (2, 3)}, {("t", 0): Assignment((1, 2)), ("t", 7): under_way})
+    moving = planned_moves({("t", 0): (2, 3)}, {("t", 0): Assignment((1, 2)), ("t", 7): under_way})
     assert topic_throttles(moving)["t"] == {
         "leader.replication.throttled.replicas": "0:1,0:2,7:1,7:2",
         "follower.replication.throttled.replicas": "0:3,7:4",
@@ -36,13 +38,13 @@ def test_reassignment_under_way_stays_throttled() -> None:
 
 def test_new_target_replaces_the_throttle_of_the_former() -> None:
     under_way = Assignment((4, 1, 2), (4,), (1, 2))
-    moving = moves({("t", 0): (5,)}, {("t", 0): under_way})
+    moving = planned_moves({("t", 0): (5,)}, {("t", 0): under_way})
     assert moving["t", 0].sources == (1, 2)
     assert moving["t", 0].destinations == (5,)
 
 
 def test_steps_are_described_as_text() -> None:
-    moving = moves({("t", 0): (2,)}, {("t", 0): Assignment((1,))})
+    moving = planned_moves({("t", 0): (2,)}, {("t", 0): Assignment((1,))})
     lines = [line for step in throttle_steps(moving, 1000) for line in describe_step(step)]
     limit = "set leader.replication.throttled.rate=1000, set follower.replication.throttled.rate"
     assert lines == [

@@ -17,7 +17,7 @@ from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import ImportBegun, ImportEnded
 from replay.stock_clusters.imports.following import FollowedImport, beginning
 from replay.stock_clusters.imports.importing import Selection, import_source
-from tools.agreement.fewer_logs import copy_with_fewer
+from tools.agreement.fewer_logs import copy_with_fewer_logs
 
 Get = Callable[[str], Path]
 FOLLOWED = ("controller.log", "state-change.log")
@@ -36,7 +36,7 @@ def events_of(log: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def source(folder_of: Get, tmp_path: Path) -> Path:
-    copy_with_fewer(folder_of("broker-crash-2"), tmp_path / "source", "no request log")
+    copy_with_fewer_logs(folder_of("broker-crash-2"), tmp_path / "source", "no request log")
     return tmp_path / "source"
 
 

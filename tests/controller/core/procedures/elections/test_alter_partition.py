@@ -13,7 +13,7 @@ from controller.core.api_requests.alter_partition import (
     ProposedState,
 )
 from controller.core.commands import ReadZnodes, WriteZnodes
-from controller.core.procedures.elections.alter_partition import accepted
+from controller.core.procedures.elections.alter_partition import accepted_partitions
 from tests.controller.core.cluster import Cluster, writes_state
 from tests.controller.core.endpoint import (
     alter_partition,
@@ -443,9 +443,11 @@ def test_accepted_partitions_are_those_that_a_request_would_write() -> None:
     ]
     request = AlterPartitionReceived(1, 3, 1, cluster.broker_epoch(1), proposals)
     controller, seen = cluster.fold.controller, cluster.seen()
-    assert accepted(controller, request) == {("t", 0)}
-    assert accepted(controller, msgspec.structs.replace(request, broker_epoch=0)) == set()
+    assert accepted_partitions(controller, request) == {("t", 0)}
+    assert (
+        accepted_partitions(controller, msgspec.structs.replace(request, broker_epoch=0)) == set()
+    )
     assert (seen.commands, cluster.leadership("t", 0).isr) == ([], (1, 2))
     cluster.seize_role(2)
     cluster.run()
-    assert accepted(controller, request) == set()
+    assert accepted_partitions(controller, request) == set()

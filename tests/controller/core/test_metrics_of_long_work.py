@@ -3,8 +3,8 @@
 import pytest
 
 from controller.core import pauses
-from controller.core.metered import Metered
 from controller.core.metric_table import timer_name
+from controller.core.metrics_observer import MetricsObserver
 from tests.controller.core.test_urgent_events import (
     PART,
     api_request,
@@ -17,7 +17,7 @@ def test_long_work_of_a_lost_role_is_counted_at_once(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(pauses, "TOGETHER_MAX", PART)
     cluster = with_25_partitions()
     controller = cluster.fold.controller
-    found = controller.observer = Metered(controller)
+    found = controller.observer = MetricsObserver(controller)
 
     def counted() -> tuple[float, float]:
         name = timer_name("PartitionReassignment")

@@ -19,8 +19,8 @@ from controller.core.commands import (
 from controller.core.configuration import Configuration
 from controller.core.controller import Controller
 from controller.core.events import BrokerResponded, Event, Recorded, TimerFired
-from controller.core.metered import Metered, Sample
-from controller.core.metric_table import METRICS, TIMERS, state_of, timer_name
+from controller.core.metric_table import METRICS, TIMERS, controller_state, timer_name
+from controller.core.metrics_observer import MetricsObserver, Sample
 from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.core.standby import FOLLOW_TIMER
 from controller.core.triggers import (
@@ -47,14 +47,14 @@ NOTHING = TimerFired("x")
 
 
 class Observed:
-    """A `Metered` whose steps a test takes itself, at the times that it sets."""
+    """A `MetricsObserver` whose steps a test takes itself, at the times that it sets."""
 
     def __init__(self) -> None:
         self.controller = Controller(Configuration(broker_id=1000))
-        self.metered = self.controller.observer = Metered(self.controller)
+        self.metered = self.controller.observer = MetricsObserver(self.controller)
         self._seq = 0
 
-    def at(self, ms: float, event: Event = NOTHING) -> Metered:
+    def at(self, ms: float, event: Event = NOTHING) -> MetricsObserver:
         """An event arrives."""
         self._seq += 1
         self.metered.takes(Recorded(self._seq, 0, int(ms * MS), 1, "", event))
@@ -317,11 +317,11 @@ def test_request_to_a_broker_without_a_channel_is_not_counted() -> None:
 
 
 def test_alter_partition_belongs_to_the_isr_changes() -> None:
-    assert state_of(ApiCall(AlterPartitionReceived(1, 1, 3, 1, []))).timer == "IsrChange"
+    assert controller_state(ApiCall(AlterPartitionReceived(1, 1, 3, 1, []))).timer == "IsrChange"
 
 
-def metered(cluster: Cluster) -> Metered:
-    found = cluster.fold.controller.observer = Metered(cluster.fold.controller)
+def metered(cluster: Cluster) -> MetricsObserver:
+    found = cluster.fold.controller.observer = MetricsObserver(cluster.fold.controller)
     return found
 
 
@@ -431,7 +431,7 @@ def test_standby_whose_snapshot_has_an_unread_change_has_no_lag_after_the_read()
     pair.standby.run()
     standby = pair.standby.fold
     restored = load_snapshot(take_snapshot(standby), standby.controller.configuration)
-    found = restored.controller.observer = Metered(restored.controller)
+    found = restored.controller.observer = MetricsObserver(restored.controller)
     seen = pair.standby.seen()
     pair.follow()
     for recorded, _ in seen.history:
@@ -445,7 +445,7 @@ def test_lag_after_a_snapshot_with_an_unread_change_runs_from_the_first_event() 
     pair.standby.run()
     standby = pair.standby.fold
     restored = load_snapshot(take_snapshot(standby), standby.controller.configuration)
-    found = restored.controller.observer = Metered(restored.controller)
+    found = restored.controller.observer = MetricsObserver(restored.controller)
     seen = pair.standby.seen()
     pair.active.set_isr("t", 0, [1])
     pair.standby.run()

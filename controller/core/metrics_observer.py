@@ -42,10 +42,10 @@ from controller.core.metric_table import (
     TIMERS,
     TOTAL_QUEUE_SIZE,
     UNCLEAN,
-    State,
+    ControllerState,
     controller_gauge,
+    controller_state,
     session_name,
-    state_of,
     timer_name,
 )
 from controller.core.metrics import gauges
@@ -86,7 +86,7 @@ def summary_samples(
 class _Running:
     """A procedure that has begun. `since_ns`: since when it runs; None while it is paused."""
 
-    def __init__(self, state: State, now_ns: int) -> None:
+    def __init__(self, state: ControllerState, now_ns: int) -> None:
         self.state = state
         self.since_ns: int | None = now_ns
         self._spent_ns = 0
@@ -127,7 +127,7 @@ class _Channel:
         return is_leader_and_isr
 
 
-class Metered(FoldObserver):
+class MetricsObserver(FoldObserver):
     """Observes a fold and counts. It issues no command and changes nothing.
 
     Counts begin with the first event that is observed.
@@ -192,7 +192,7 @@ class Metered(FoldObserver):
             self._waited(queued[1])
         else:
             self._waited_together()
-        self._running = _Running(state_of(trigger), self._now_ns)
+        self._running = _Running(controller_state(trigger), self._now_ns)
 
     def ends(self) -> None:
         self._end(self._running)
