@@ -27,6 +27,7 @@ from replay.agreement.results import AgreementResult, result_of
 from replay.agreement.search.event_order import RUNS_MAX, EventOrder
 from replay.agreement.search.lost_replies import LostReply, may_have_lost_replies
 from replay.agreement.search.search import Compare, search
+from replay.agreement.stored_replies import stored_or_found
 from replay.agreement.unseen import BrokersWith, leave_unjudged
 from replay.agreement.znode_view import ZnodeView
 from replay.errors import ReplayError
@@ -115,8 +116,16 @@ def lost_replies(
     """
     if not may_have_lost_replies(reader):
         return Choices(begin)
-    compare = _comparison(reader, "", "kafka", settings, progress, BrokersWith(set(), set()))
-    return Choices(search(compare, (LostReply(),), reader.last_seq, begin).choices.assumptions)
+
+    def find() -> frozenset[int]:
+        compare = _comparison(reader, "", "kafka", settings, progress, BrokersWith(set(), set()))
+        found = search(compare, (LostReply(),), reader.last_seq, begin)
+        return found.choices.assumptions.lost_replies
+
+    # Other settings and assumptions can lead to other replies.
+    is_usual = not settings and begin == NO_ASSUMPTIONS
+    zxids = stored_or_found(reader, find) if is_usual else find()
+    return Choices(structs.replace(begin, lost_replies=zxids))
 
 
 def _comparison(

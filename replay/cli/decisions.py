@@ -13,11 +13,12 @@ from replay.cli.listing import (
     Limit,
     ListedLog,
     Partition,
+    Question,
     Topic,
     place_of,
     print_list,
 )
-from replay.cli.options import FromPosition, JsonLines, Log, Term, ToPosition
+from replay.cli.options import FromPosition, JsonLines, ListedLogs, Term, ToPosition
 from replay.cli.single_options import SingleOptions
 from replay.description.choices import LeaderChoice, candidates_clause
 from replay.index import listing as from_index
@@ -37,7 +38,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command(name="decisions", cls=SingleOptions)
 def decisions(
-    log: Log,
+    log: ListedLogs,
     first: FromPosition = None,
     last: ToPosition = None,
     kind: Annotated[
@@ -84,17 +85,15 @@ def decisions(
         )
 
     selects = criteria.wanted != Wanted() or rule is not None or not every
-    print_list(
+    question = Question(
         "decisions",
-        log,
         criteria,
         _source,
-        decision_lines,
         indexed=indexed if selects else None,
         demand=require_decision_kinds,
-        as_json=as_json,
         fits=fits,
     )
+    print_list(log, question, decision_lines, as_json=as_json)
 
 
 def _source(log: ListedLog, first: int, last: int, progress: Progress) -> Iterator[ListedDecision]:

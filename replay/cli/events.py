@@ -13,11 +13,12 @@ from replay.cli.listing import (
     Limit,
     ListedLog,
     Partition,
+    Question,
     Topic,
     place_of,
     print_list,
 )
-from replay.cli.options import FromPosition, JsonLines, Kind, Log, Term, ToPosition
+from replay.cli.options import FromPosition, JsonLines, Kind, ListedLogs, Term, ToPosition
 from replay.cli.single_options import SingleOptions
 from replay.index import listing as from_index
 from replay.index.listing import Wanted
@@ -34,7 +35,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @app.command(name="events", cls=SingleOptions)
 def events(
-    log: Log,
+    log: ListedLogs,
     first: FromPosition = None,
     last: ToPosition = None,
     kind: Kind = None,
@@ -51,16 +52,14 @@ def events(
     Exit status: 0 done, 2 LOG cannot be used, or has no such topic, partition or broker.
     """
     criteria = Filter(first, last, kind or [], topic, partition, broker, term, limit)
-    print_list(
+    question = Question(
         "events",
-        log,
         criteria,
         _source,
-        _line,
         indexed=partial(_indexed, criteria.wanted) if criteria.wanted != Wanted() else None,
         demand=lambda opened, kinds: require_event_kinds(opened.reader, kinds),
-        as_json=as_json,
     )
+    print_list(log, question, _line, as_json=as_json)
 
 
 def _source(log: ListedLog, first: int, last: int, progress: Progress) -> Iterator[ListedEvent]:

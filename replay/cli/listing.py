@@ -4,8 +4,10 @@ item."""
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain, islice
-from typing import Annotated, Protocol, TypeVar
+from pathlib import Path
+from typing import Annotated, Generic, Protocol, TypeVar
 
 import msgspec
 import typer
@@ -16,6 +18,8 @@ from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import log_positions, named_partition
 from replay.cli.progress import progress
 from replay.description.as_json import json_text
+from replay.description.phrases import some
+from replay.errors import ReplayError
 from replay.index.listing import Wanted
 from replay.index.opening import index_of
 from replay.index.store import Index, has_index
@@ -24,6 +28,7 @@ from replay.listing.values import ListedDecision, ListedEvent
 from replay.logs.open_log import OpenedLog, RecordedLog, open_any_log
 from replay.logs.opened_broker_log import BrokerLog
 from replay.progress import Progress
+from replay.why.runs import in_order, logs_of
 
 Topic = Annotated[
     str | None, typer.Option(metavar="T", help="Only about this topic or one of its partitions.")
@@ -88,6 +93,14 @@ class Filter(msgspec.Struct):
             last = reader.last_seq_at(to_ns) or 0
         return max(begin, first or 0), end if last is None else min(end, last)
 
+    def require_times(self) -> None:
+        """Raises typer.BadParameter for the number of an event, which each log has."""
+        if any(one.seq is not None for one in log_positions(self.first, self.last)):
+            raise typer.BadParameter(
+                "each log numbers its events from 1: give a time, or only one log",
+                param_hint="--from, --to",
+            )
+
     @property
     def named(self) -> dict[str, str]:
         """The given topic, partition and broker."""
@@ -117,49 +130,106 @@ class Filter(msgspec.Struct):
         )
 
 
-def print_list(
-    command: str,
-    log: str,
-    criteria: Filter,
-    source: Source[Item],
-    line: Callable[[Item], str],
-    *,
-    indexed: Indexed[Item] | None,
-    demand: Callable[[ListedLog, Sequence[str]], None],
-    as_json: bool,
-    fits: Callable[[Item], bool] = lambda _: True,
-) -> None:
-    """Print the items of `source` that match, each as a `line` or as JSON. If the log has an index,
-    they are those of `indexed`; None: the whole range is wanted.
+class Question(msgspec.Struct, Generic[Item], frozen=True):
+    """What a command lists: the items of `source` that match. If a log has an index, they are those
+    of `indexed`; None: the whole range is wanted. `demand` checks the kinds."""
 
-    `demand` checks the kinds. Errors are printed in one line with an exit code.
-    """
-    text = json_text if as_json else line
-    try:
+    command: str
+    criteria: Filter
+    source: Source[Item]
+    indexed: Indexed[Item] | None
+    demand: Callable[[ListedLog, Sequence[str]], None]
+    fits: Callable[[Item], bool] = lambda _: True
+
+    def items(self, opened: ListedLog, index: Index | None, progress: Progress) -> Iterator[Item]:
+        """The items that match. Raises ReplayError, LogError."""
+        between = self.criteria.range(opened.reader)
+        if self.indexed is not None and isinstance(opened, RecordedLog) and index is not None:
+            found = self.indexed(opened, index, *between, progress)
+        else:
+            found = self.source(opened, *between, progress)
+        return (one for one in found if self.criteria.fits(one) and self.fits(one))
+
+    def print(
+        self, log: str, text: Callable[[Item], str], heading: str, limit: int | None
+    ) -> tuple[int, ReplayError | None]:
+        """Print the items of a log after a heading, at most `limit`. Returns how many there are;
+        if there are none because the log does not have what was asked about, also the error. Raises
+        ReplayError, LogError."""
+        count = 0
         with ExitStack() as stack:
-            stack.enter_context(errors_in_one_line(command))
             opened = stack.enter_context(open_any_log(log, is_checked=has_index))
             index = None
             with progress() as report:
-                between = criteria.range(opened.reader)
-                demand(opened, criteria.kinds)
-                if indexed is not None and isinstance(opened, RecordedLog):
+                self.demand(opened, self.criteria.kinds)
+                if self.indexed is not None and isinstance(opened, RecordedLog):
                     index = stack.enter_context(index_of(opened, report))
-                if indexed is not None and isinstance(opened, RecordedLog) and index is not None:
-                    items = indexed(opened, index, *between, report)
-                else:
-                    items = source(opened, *between, report)
-                fitting = (one for one in items if criteria.fits(one) and fits(one))
-                first = next(fitting, None)
+                items = self.items(opened, index, report)
+                first = next(items, None)
             # The printed lines show the progress from here on.
             if first is None:
-                criteria.require_names(opened, index)
-                typer.echo(f"refold {command}: {log}: no {command} match", err=True)
-                note_changed_commands(command, log, opened)
-                return
-            for one in islice(chain([first], fitting), criteria.limit):
-                sys.stdout.write(f"{text(one)}\n")
-            sys.stdout.flush()
-            note_changed_commands(command, log, opened)
+                try:
+                    self.criteria.require_names(opened, index)
+                except ReplayError as error:
+                    return 0, error
+            else:
+                sys.stdout.write(heading)
+                for one in islice(chain([first], items), limit):
+                    count += 1
+                    sys.stdout.write(f"{text(one)}\n")
+                sys.stdout.flush()
+            note_changed_commands(self.command, log, opened)
+        return count, None
+
+
+def print_list(
+    log: str, question: Question[Item], line: Callable[[Item], str], *, as_json: bool
+) -> None:
+    """Print what a question finds in a log, or in each log of a folder in the order in which the
+    logs begin: each item as a `line` or as JSON. Errors are printed in one line with an exit code.
+    """
+    try:
+        with errors_in_one_line(question.command):
+            _print_logs(log, question, line, as_json=as_json)
     except KeyboardInterrupt:
         raise typer.Exit() from None
+
+
+def _print_logs(
+    log: str, question: Question[Item], line: Callable[[Item], str], *, as_json: bool
+) -> None:
+    logs = logs_of([log])
+    is_several = len(logs) > 1
+    if is_several:
+        question.criteria.require_times()
+        logs = in_order(logs)
+    limit, count = question.criteria.limit, 0
+    faults: dict[str, ReplayError] = {}
+    for one in logs:
+        name = Path(one).name
+        text = line
+        if as_json:
+            text = partial(_json_with_log, name) if is_several else json_text
+        heading = f"{name}\n" if is_several and not as_json else ""
+        left = None if limit is None else limit - count
+        shown, fault = question.print(one, text, heading, left)
+        count += shown
+        if fault is not None:
+            faults[name] = fault
+        if count == limit:
+            break
+    if not count:
+        if len(faults) == len(logs):
+            raise _named_by_log(faults)
+        typer.echo(f"refold {question.command}: {log}: no {question.command} match", err=True)
+
+
+def _named_by_log(faults: dict[str, ReplayError]) -> ReplayError:
+    """The errors of several logs in one; that of a single log is returned unchanged."""
+    if len(faults) == 1:
+        return next(iter(faults.values()))
+    return ReplayError(some(f"{log}: {fault}" for log, fault in faults.items()))
+
+
+def _json_with_log(log: str, one: ListedItem) -> str:
+    return json_text({"log": log, **msgspec.to_builtins(one)})

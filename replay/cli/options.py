@@ -25,6 +25,14 @@ Log = Annotated[
         help="A log of the daemon or an imported log, may be packed; an incident; or - for stdin.",
     ),
 ]
+ListedLogs = Annotated[
+    str,
+    typer.Argument(
+        metavar="LOG",
+        help="A log of the daemon or an imported log, may be packed; an incident; the folder of a"
+        " daemon's runs; or - for stdin.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 Kind = Annotated[

@@ -20,7 +20,7 @@ from replay.cli.progress import progress
 from replay.diff.logs import open_logs
 from replay.errors import ReplayError
 from replay.index.making import make_index
-from replay.inspect.at import keeps_snapshots
+from replay.logs.caches import keeps_caches
 from replay.logs.open_log import open_reader
 from replay.logs.other_core import diff_command
 from replay.progress import Progress
@@ -95,7 +95,7 @@ def replay(
         progress(*columns) as report,
         _paths(log) as paths,
     ):
-        if index and (len(paths) != 1 or not keeps_snapshots(paths[0][1])):
+        if index and (len(paths) != 1 or not keeps_caches(paths[0][1])):
             raise ReplayError(
                 "--index is for one log, whose folder can be written and has no running daemon"
             )

@@ -23,8 +23,9 @@ from replay.errors import ReplayError
 from replay.garbage_collection import rare_garbage_collection
 from replay.index.every_fact import EVERYTHING, EveryFactObserver
 from replay.index.postings import FoldPostings, RangePostings, postings_of_range, ranges
-from replay.index.store import About, Index, IndexWriter, RoleLost, stamp_of, writing
+from replay.index.store import FORMAT, About, Index, IndexWriter, RoleLost, writing
 from replay.inspect.at import SnapshotSchedule, make_snapshots
+from replay.logs.caches import stamp_of
 from replay.logs.open_log import RecordedLog, open_log
 from replay.progress import Progress, unreported
 from replay.verify.verification import Verifier
@@ -57,7 +58,7 @@ def make_index(
             make_snapshots(path, progress)
             return
         mode = S_IMODE(log.reader.segments[0].stat().st_mode)
-        stamp, last = stamp_of(log.reader), log.reader.last_seq
+        stamp, last = stamp_of(log.reader, FORMAT), log.reader.last_seq
         processes = processes or _processes(last - log.reader.header.first_seq + 1)
         with (
             rare_garbage_collection(),

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from replay.index.store import Index
-from replay.inspect.at import FOLDED_AT_ONCE_MAX, keeps_snapshots, run_index_process
+from replay.inspect.at import FOLDED_AT_ONCE_MAX, run_index_process
+from replay.logs.caches import keeps_caches
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress
 
@@ -29,7 +30,7 @@ def _index_of(log: OpenedLog, progress: Progress) -> Index | None:
     index = Index.of(reader)
     if index is None:
         count = reader.last_seq - reader.header.first_seq + 1
-        if count <= FOLDED_AT_ONCE_MAX or not keeps_snapshots(reader.path):
+        if count <= FOLDED_AT_ONCE_MAX or not keeps_caches(reader.path):
             return None
         run_index_process(reader, progress)
         index = Index.of(reader)

@@ -26,16 +26,16 @@ from controller.core.canonical import (
     encode_reason,
 )
 from controller.core.commands import CommandId, Issued
-from controller.fingerprint import core_fingerprint, source_fingerprint
+from controller.fingerprint import core_fingerprint
 from eventstore import folders
 from eventstore.errors import LogCorrupt, from_os, from_sqlite
 from eventstore.reader import LogReader
-from eventstore.segment import open_segment
 from replay.index.every_fact import WITH_PARTITIONS, MovesRange, Place, PlacedFact
 from replay.index.postings import Pages, numbers_of
+from replay.logs.caches import stamp_of
 from replay.why.facts import AnyFact
 
-_FORMAT: Final = 4
+FORMAT: Final = 4
 _SUFFIX: Final = ".index"
 _FACTS_IN_CHUNK: Final = 128
 _FACTS_HELD_MAX: Final = 200_000
@@ -82,22 +82,6 @@ class About(Struct, frozen=True):
 def index_path(folder: Path) -> Path:
     """The file of the index of a log."""
     return folder / f"{core_fingerprint()}{_SUFFIX}"
-
-
-def stamp_of(reader: LogReader) -> str:
-    """Names the content of a log and the code that reads it. Raises LogError."""
-    parts: list[object] = [_FORMAT, source_fingerprint("controller.core", "replay")]
-    for path in reader.segments:
-        for file in (path, folders.write_ahead_log(path)):
-            if file.exists():
-                found = file.stat()
-                parts += [file.name, found.st_size, found.st_mtime_ns]
-    with open_segment(reader.segments[-1]) as last:
-        parts.append(last.header_body.decode())
-        for table in ("events", "commands"):
-            rows = last.query(f"select rowid, chain from {table} order by rowid desc limit 1")
-            parts += [(number, bytes(value or b"").hex()) for number, value in rows]
-    return msgspec.json.encode(parts).decode()
 
 
 # Writing ----------------------------------------------------------------------------------------
@@ -226,7 +210,7 @@ class Index:
                 about = msgspec.json.decode(body, type=About)
             except (sqlite3.Error, ValueError, msgspec.DecodeError):
                 return None
-            if about.stamp != stamp_of(reader):
+            if about.stamp != stamp_of(reader, FORMAT):
                 return None
             opened.pop_all()
             return cls(path, connection, about)

@@ -5,7 +5,6 @@ the index of the log: `python -m replay.index.making LOG`. It runs once per log 
 core.
 """
 
-import os
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from controller.fingerprint import core_fingerprint
-from eventstore import folders, snapshots
+from eventstore import snapshots
 from eventstore.errors import LogCorrupt
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
@@ -22,6 +21,7 @@ from replay.cluster_view.views import ClusterView
 from replay.cluster_view.waiting import with_times
 from replay.errors import ReplayError
 from replay.inspect.projections import Projection, projection_of
+from replay.logs.caches import keeps_caches
 from replay.logs.decode import time_of
 from replay.logs.open_log import OpenedLog, open_log
 from replay.progress import Progress, unreported
@@ -62,7 +62,7 @@ def projection_from_snapshot(
     far away, snapshots are made first. Raises ReplayError."""
     before = snapshot_before(log.reader, seq)
     start = before.seq if before is not None else log.reader.header.first_seq - 1
-    if seq - start > FOLDED_AT_ONCE_MAX and keeps_snapshots(log.reader.path):
+    if seq - start > FOLDED_AT_ONCE_MAX and keeps_caches(log.reader.path):
         run_index_process(log.reader, progress)
         before = snapshot_before(log.reader, seq)
     return _projection_from(log, before)
@@ -84,12 +84,7 @@ def snapshot_before(reader: LogReader, seq: int) -> snapshots.SnapshotName | Non
     return snapshots.latest_snapshot(folder, core_fingerprint(), seq)
 
 
-def keeps_snapshots(path: Path) -> bool:
-    """Whether snapshots may be stored in a log's folder: not while a daemon writes there."""
-    return path.is_dir() and os.access(path, os.W_OK) and not folders.is_being_written(path)
-
-
-# The process that makes an index and snapshots ---------------------------------------------------
+# The process that makes an index and snapshots ----------------------------------------------------
 
 
 def run_index_process(reader: LogReader, progress: Progress) -> None:

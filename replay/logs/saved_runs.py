@@ -9,12 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from eventstore.folders import logs_in
+from eventstore.folders import logs_in, segments_in
+from eventstore.reader import LogReader
 from eventstore.statistics import Statistics, statistics
 from replay.errors import ReplayError
 from replay.logs.broker_log import is_of_broker
+from replay.logs.decode import UPCASTERS, time_of
 
 RUN_FILE: Final = "run.json"
+_SHOWN: Final = 5
+_READ_ALL: Final = "`refold why`, `events` and `decisions` read all of them"
 
 
 def folder_named_by(path: Path) -> Path:
@@ -33,8 +37,10 @@ def logs_of_run(path: Path) -> list[Path]:
 
 
 def require_one_log(folder: Path) -> None:
-    """Raises ReplayError if a folder is a saved run that has several logs, or none."""
+    """Raises ReplayError if a folder has the logs of several runs of a daemon, or is a saved run
+    that has several logs, or none."""
     if not (folder / RUN_FILE).is_file():
+        _require_one_run(folder)
         return
     logs = logs_of_run(folder)
     if any(is_of_broker(statistics(one).header) for one in logs):
@@ -44,8 +50,28 @@ def require_one_log(folder: Path) -> None:
     if len(logs) > 1:
         raise ReplayError(
             f"{folder} has {len(logs)} logs, one for each run of a daemon: give one of "
-            f"{', '.join(described(logs))}. `refold why` and `refold report` read all of them"
+            f"{', '.join(described(logs))}. {_READ_ALL}, `refold report` too"
         )
+
+
+def _require_one_run(folder: Path) -> None:
+    """Raises ReplayError if a folder has several logs. The message has their times: terms would be
+    counted, which takes long."""
+    logs = logs_in(folder) if folder.is_dir() and not segments_in(folder) else []
+    if len(logs) < 2:
+        return
+    shown = [f"{log} ({_times(log)})" for log in logs[-_SHOWN:]]
+    earlier = f" and {len(logs) - _SHOWN} earlier ones" if len(logs) > _SHOWN else ""
+    raise ReplayError(
+        f"{folder} has {len(logs)} logs, one for each run of a daemon: give one of "
+        f"{', '.join(shown)}{earlier}. {_READ_ALL}"
+    )
+
+
+def _times(log: Path) -> str:
+    with LogReader.open(log, UPCASTERS) as reader:
+        first, last = (time_of(reader, one) for one in (reader.header.first_seq, reader.last_seq))
+    return f"{first} to {last}" if first else "no events"
 
 
 def described(logs: Sequence[Path]) -> list[str]:

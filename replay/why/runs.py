@@ -8,7 +8,7 @@ from eventstore.folders import logs_in, segments_in
 from eventstore.reader import LogReader
 from replay.errors import ReplayError
 from replay.logs.decode import wall_ns_of
-from replay.logs.open_log import OpenedLog, RecordedLog, open_log, seq_at
+from replay.logs.open_log import OpenedLog, RecordedLog, open_log, open_reader, seq_at
 from replay.logs.packed import packed_at
 from replay.logs.saved_runs import folder_named_by
 from replay.why.recorded import LogPart
@@ -26,6 +26,16 @@ def logs_of(given: Sequence[str]) -> list[str]:
         found += below or [one]
     by_path = {Path(one).resolve() if one != "-" else Path(one): one for one in found}
     return list(by_path.values())
+
+
+def in_order(logs: Sequence[str]) -> list[str]:
+    """Several logs in the order of their first events, without those that have none unless none
+    has any. Raises LogError, ReplayError."""
+    begun = []
+    for one in logs:
+        with open_reader(one) as reader:
+            begun.append((_begun_ns(reader), one))
+    return [one for begun_ns, one in sorted(begun) if begun_ns] or [*logs]
 
 
 @contextmanager

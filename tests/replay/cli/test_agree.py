@@ -374,7 +374,7 @@ def test_folder_with_one_log_is_read_and_one_with_several_is_rejected(
     shutil.copytree(log, tmp_path / "run-2")
     result = refold("agree", tmp_path)
     assert result.returncode == 2
-    assert f"use the path of one of them; the last is {tmp_path / 'run-2'}" in result.stderr
+    assert f"give one of {tmp_path / 'run-1'} (" in result.stderr
 
 
 def test_incident_is_compared(log: Path, tmp_path: Path) -> None:

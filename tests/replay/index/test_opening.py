@@ -15,11 +15,12 @@ from controller.event_log.records import command_record, event_record
 from eventstore import folders
 from eventstore.errors import LogCorrupt
 from eventstore.writer import LogWriter
-from replay.index import opening, store
+from replay.index import opening
 from replay.index.making import make_index
 from replay.index.opening import index_of
 from replay.index.postings import numbers_of
 from replay.index.store import Index, index_path
+from replay.logs import caches
 from replay.logs.open_log import RecordedLog, open_log
 from replay.progress import unreported
 from tests.replay.cli.command import refold
@@ -72,7 +73,7 @@ def test_index_of_another_log_with_equal_size_and_time_is_not_used(log: Path) ->
 
 
 def test_index_by_other_code_is_not_used(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "source_fingerprint", lambda *_: "of other code")
+    monkeypatch.setattr(caches, "source_fingerprint", lambda *_: "of other code")
     assert not is_used(log)
 
 
