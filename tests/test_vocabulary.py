@@ -48,7 +48,10 @@ ALLOWED: Final = {
     ("replay/explore/generators/strategies.py", "as"): "not varied",
     ("replay/explore/scenario_checks.py", "as"): "with its inputs",
     ("tests/controller/operator/test_checks.py", "behind"): "a clock is behind another",
-    ("tests/replay/stock_clusters/imports/test_importing.py", "behind"): "a clock is behind another",
+    (
+        "tests/replay/stock_clusters/imports/test_importing.py",
+        "behind",
+    ): "a clock is behind another",
 }
 """The beginning of a path and a word that is right there, with the reason."""
 

@@ -49,7 +49,7 @@ def incidents() -> list[object]:
     ]
 
 
-class Indexed:
+class IndexedLog:
     """A recorded log with its index, and its events and decisions as a fold finds them."""
 
     def __init__(self, log: RecordedLog) -> None:
@@ -104,7 +104,7 @@ class Indexed:
 @pytest.fixture(params=incidents())
 def indexed(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Indexed]:
+) -> Iterator[IndexedLog]:
     store_all_snapshots(monkeypatch)
     with log_at(request.param) as path:
         shutil.copytree(path, tmp_path / "log")
@@ -112,12 +112,12 @@ def indexed(
         if not isinstance(log, RecordedLog):
             pytest.skip("only logs of the daemon have an index")
         make_index(tmp_path / "log")
-        found = Indexed(log)
+        found = IndexedLog(log)
         with closing(found.index):
             yield found
 
 
-def test_events_and_decisions_about_each_subject_are_those_of_a_fold(indexed: Indexed) -> None:
+def test_events_and_decisions_about_each_subject_are_those_of_a_fold(indexed: IndexedLog) -> None:
     for name in indexed.names:
         wanted = Wanted((name,))
         of_fold = [one for one in indexed.events if name in one.subjects]
@@ -127,7 +127,7 @@ def test_events_and_decisions_about_each_subject_are_those_of_a_fold(indexed: In
 
 
 def test_events_and_decisions_of_each_kind_rule_and_term_are_those_of_a_fold(
-    indexed: Indexed,
+    indexed: IndexedLog,
 ) -> None:
     for kind in {one.kind for one in indexed.events}:
         found = [one for one in indexed.found_events(Wanted((), (kind,))) if one.kind == kind]
@@ -149,7 +149,7 @@ def test_events_and_decisions_of_each_kind_rule_and_term_are_those_of_a_fold(
         assert [one for one in decided if one.term == term] == of_fold
 
 
-def test_known_names_are_those_of_the_whole_log(indexed: Indexed) -> None:
+def test_known_names_are_those_of_the_whole_log(indexed: IndexedLog) -> None:
     whole = KnownNames(indexed.log.reader, indexed.log)
     found = KnownNames(indexed.log.reader, indexed.log, indexed.index.names())
     assert (found.topics, found.partitions, found.brokers) == (
@@ -167,7 +167,7 @@ def explained(history: History) -> Explanation | str:
 
 
 @pytest.mark.sampled
-def test_each_subject_is_explained_as_by_a_fold(indexed: Indexed) -> None:
+def test_each_subject_is_explained_as_by_a_fold(indexed: IndexedLog) -> None:
     log, (first, last) = indexed.log, indexed.range
     answered = 0
     for seq in dict.fromkeys((*range(last, first, -max(1, (last - first) // MOMENTS)),)):

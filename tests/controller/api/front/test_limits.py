@@ -24,7 +24,7 @@ from tests.controller.api.client import (
     connected,
     metadata_request,
 )
-from tests.controller.api.conftest import KNOWN, Serve, Served
+from tests.controller.api.conftest import KNOWN, Serve, ServedEndpoint
 from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION
 from tests.scripted_broker import ScriptedBroker, never
 
@@ -36,7 +36,7 @@ NEEDED = [
 STRANGER = 99
 """An unregistered broker."""
 
-ServeBy = Callable[..., Awaitable[Served]]
+ServeBy = Callable[..., Awaitable[ServedEndpoint]]
 LIVE = (KNOWN, Broker(2, KNOWN.epoch, ()), Broker(3, KNOWN.epoch, ()))
 
 
@@ -45,7 +45,7 @@ def serve_by(serve: Serve, tmp_path: Path) -> ServeBy:
     """Start an endpoint with lines of server.properties. Keyword arguments are limits without a
     key."""
 
-    async def started(*lines: str, **limits: int) -> Served:
+    async def started(*lines: str, **limits: int) -> ServedEndpoint:
         file = tmp_path / "server.properties"
         file.write_text("\n".join(lines))
         settings, warnings = load(NEEDED, {}, file)

@@ -42,7 +42,7 @@ INCIDENTS = (
 RECORDINGS = ("unclean-3", "reassign-cancel-6")
 
 
-class Analysed:
+class AnalysisTables:
     """The tables of one analysis, its logs, and the number of rows that reached the driver."""
 
     def __init__(self, spark: SparkSession, table: Path, logs: dict[str, Path]) -> None:
@@ -73,7 +73,7 @@ def quick(spark: SparkSession) -> Iterator[SparkSession]:
 @pytest.fixture(scope="module")
 def analysed(
     quick: SparkSession, short_history: History, tmp_path_factory: pytest.TempPathFactory
-) -> Analysed:
+) -> AnalysisTables:
     folder = tmp_path_factory.mktemp("fleet")
     logs = {}
     for name in INCIDENTS:
@@ -88,7 +88,7 @@ def analysed(
     table = folder / "table"
     ingested = ingest(quick, [str(folder / "logs")], table)
     assert ingested.set_aside == 0
-    found = Analysed(quick, table, logs)
+    found = AnalysisTables(quick, table, logs)
     with pytest.MonkeyPatch.context() as patch:
         _watch(patch, found, quick)
         found.result = analyse(quick, table, Options())
@@ -99,7 +99,7 @@ def analysed(
     return found
 
 
-def _watch(patch: pytest.MonkeyPatch, found: Analysed, spark: SparkSession) -> None:
+def _watch(patch: pytest.MonkeyPatch, found: AnalysisTables, spark: SparkSession) -> None:
     """Record the plan of each table, and how many rows reach the driver at once."""
     write = run_analysis.AnalysisRun.write
 
@@ -113,11 +113,11 @@ def _watch(patch: pytest.MonkeyPatch, found: Analysed, spark: SparkSession) -> N
 
 
 @pytest.fixture(scope="module")
-def plain(analysed: Analysed) -> dict[str, PlainCount]:
+def plain(analysed: AnalysisTables) -> dict[str, PlainCount]:
     return {log: PlainCount(path) for log, path in analysed.logs.items()}
 
 
-def test_plans_are_sql_and_no_records_are_collected(analysed: Analysed) -> None:
+def test_plans_are_sql_and_no_records_are_collected(analysed: AnalysisTables) -> None:
     assert set(analysed.plans) >= set(analysed.result.tables)
     for name, plan in analysed.plans.items():
         assert re.search(r"Parquet|FileScan", plan), name
@@ -126,7 +126,7 @@ def test_plans_are_sql_and_no_records_are_collected(analysed: Analysed) -> None:
     assert max(analysed.rows_collected) <= 20
 
 
-def test_all_tables_are_stored(analysed: Analysed) -> None:
+def test_all_tables_are_stored(analysed: AnalysisTables) -> None:
     stored = {path.name for path in (analysed.table / "analysis").iterdir() if path.is_dir()}
     assert stored == set(analysed.result.tables)
     assert {row.log for row in analysed.rows("logs")} == set(analysed.logs)
@@ -134,7 +134,7 @@ def test_all_tables_are_stored(analysed: Analysed) -> None:
 
 
 def test_failovers_equal_the_expected_ones(
-    analysed: Analysed, plain: dict[str, PlainCount]
+    analysed: AnalysisTables, plain: dict[str, PlainCount]
 ) -> None:
     for log, counted in plain.items():
         done = [row for row in analysed.rows("failovers", log) if row.outcome == "done"]
@@ -155,7 +155,9 @@ def test_failovers_equal_the_expected_ones(
     assert whole.p50 == pytest.approx(median / 1e6)
 
 
-def test_outages_equal_the_expected_ones(analysed: Analysed, plain: dict[str, PlainCount]) -> None:
+def test_outages_equal_the_expected_ones(
+    analysed: AnalysisTables, plain: dict[str, PlainCount]
+) -> None:
     for log, counted in plain.items():
         found: Counter[tuple[str, int, str]] = Counter()
         for row in analysed.rows("outages", log):
@@ -166,7 +168,7 @@ def test_outages_equal_the_expected_ones(analysed: Analysed, plain: dict[str, Pl
 
 
 def test_outages_have_the_cause_of_their_incident(
-    analysed: Analysed, plain: dict[str, PlainCount]
+    analysed: AnalysisTables, plain: dict[str, PlainCount]
 ) -> None:
     causes = {
         (path.parent.name, row.cause)
@@ -179,7 +181,7 @@ def test_outages_have_the_cause_of_their_incident(
 
 
 def test_leader_changes_equal_the_expected_ones(
-    analysed: Analysed, plain: dict[str, PlainCount]
+    analysed: AnalysisTables, plain: dict[str, PlainCount]
 ) -> None:
     for log, counted in plain.items():
         rows = analysed.rows("leader_changes", log)
@@ -190,7 +192,7 @@ def test_leader_changes_equal_the_expected_ones(
 
 
 def test_reassignments_equal_the_expected_ones(
-    analysed: Analysed, plain: dict[str, PlainCount]
+    analysed: AnalysisTables, plain: dict[str, PlainCount]
 ) -> None:
     outcomes: Counter[str] = Counter()
     for log, counted in plain.items():
@@ -213,7 +215,7 @@ def test_reassignments_equal_the_expected_ones(
 
 
 def test_broker_changes_equal_the_expected_ones(
-    analysed: Analysed, plain: dict[str, PlainCount]
+    analysed: AnalysisTables, plain: dict[str, PlainCount]
 ) -> None:
     for log, counted in plain.items():
         rows = analysed.rows("broker_changes", log)
@@ -227,7 +229,7 @@ def test_broker_changes_equal_the_expected_ones(
         assert times == plain[log].brokers.departures[broker] >= 3
 
 
-def test_each_problem_of_the_made_up_log_is_found(analysed: Analysed) -> None:
+def test_each_problem_of_the_made_up_log_is_found(analysed: AnalysisTables) -> None:
     [log] = [log for log, path in analysed.logs.items() if path.name == "made-up"]
     [race] = analysed.rows("races", log)
     assert (race.subject, race.broker, race.first_what, race.what) == (
@@ -249,7 +251,7 @@ def test_each_problem_of_the_made_up_log_is_found(analysed: Analysed) -> None:
     ]
 
 
-def test_options_that_match_no_log_are_an_error(analysed: Analysed) -> None:
+def test_options_that_match_no_log_are_an_error(analysed: AnalysisTables) -> None:
     with pytest.raises(FleetError, match=r"--cluster none is unknown; known are: .*, made up, "):
         analyse(analysed.spark, analysed.table, Options(clusters=("none",)))
     with pytest.raises(FleetError, match="contains no log of these clusters and times"):
