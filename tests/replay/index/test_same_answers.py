@@ -186,7 +186,7 @@ def test_each_subject_is_explained_as_by_a_fold(indexed: IndexedLog) -> None:
 
 @pytest.mark.parametrize("unstored", [0, 1])
 def test_end_of_a_log_that_was_not_closed_is_explained_as_by_a_fold(
-    unstored: int, tmp_path: Path, same: Callable[[RecordedLog, Subject, int], bool]
+    unstored: int, tmp_path: Path, is_same_history: Callable[[RecordedLog, Subject, int], bool]
 ) -> None:
     """The commands of the last event may not be stored."""
     simulation = incident()
@@ -198,7 +198,7 @@ def test_end_of_a_log_that_was_not_closed_is_explained_as_by_a_fold(
         assert isinstance(log, RecordedLog)
         for seq in (last // 2, last - 2, last - 1, last):
             for subject in (Subject(), Subject("t", 0), Subject(topic="u"), Subject(broker=1)):
-                assert same(log, subject, seq), (subject, seq)
+                assert is_same_history(log, subject, seq), (subject, seq)
         found = history_of_index(log, Subject("t", 0), last)
         assert found is not None
         assert any("no stored commands" in one for one in found.notes) == bool(unstored)
@@ -207,7 +207,7 @@ def test_end_of_a_log_that_was_not_closed_is_explained_as_by_a_fold(
 def test_cancellation_that_was_removed_between_two_sessions_is_explained_as_by_a_fold(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    same: Callable[[RecordedLog, Subject, int], bool],
+    is_same_history: Callable[[RecordedLog, Subject, int], bool],
 ) -> None:
     store_all_snapshots(monkeypatch)
     cluster = only_the_target_in_sync()
@@ -223,7 +223,7 @@ def test_cancellation_that_was_removed_between_two_sessions_is_explained_as_by_a
         assert isinstance(log, RecordedLog)
         for seq in range(log.reader.last_seq, 0, -7):
             for subject in (Subject("t", 0), Subject("u", 0)):
-                assert same(log, subject, seq), (subject, seq)
+                assert is_same_history(log, subject, seq), (subject, seq)
         found = history_of_index(log, Subject("u", 0), log.reader.last_seq)
         assert found is not None
         assert [one.how for one in found.facts if isinstance(one, CancelKnown)][-1] == "removed"
@@ -244,7 +244,7 @@ def history_of_index(log: RecordedLog, subject: Subject, seq: int) -> History | 
 
 
 @pytest.fixture
-def same() -> Callable[[RecordedLog, Subject, int], bool]:
+def is_same_history() -> Callable[[RecordedLog, Subject, int], bool]:
     """Whether the history by the index is that of a fold, or there is none."""
 
     def compare(log: RecordedLog, subject: Subject, seq: int) -> bool:

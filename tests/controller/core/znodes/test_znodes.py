@@ -128,7 +128,7 @@ def test_SU_38_znode_deleted_by_another_client_is_no_error(path: str, data: byte
 # SU-43: partition states ----------------------------------------------------------------------
 
 
-def test_SU_43_state_without_recovery() -> None:
+def test_SU_43_state_without_recovery_has_version_1() -> None:
     state = LeaderAndIsr(4, 9, (4, 5), 3, 2)
     data = znodes.write_state(state)
     assert json.loads(data) == {
@@ -141,7 +141,7 @@ def test_SU_43_state_without_recovery() -> None:
     assert znodes.read_state("/state", data, 3) == state
 
 
-def test_SU_43_state_with_recovery() -> None:
+def test_SU_43_state_with_recovery_names_the_recovery_state() -> None:
     state = LeaderAndIsr(4, 9, (4,), 3, 2, RECOVERING)
     data = znodes.write_state(state)
     assert json.loads(data)["leader_recovery_state"] == 1

@@ -60,7 +60,7 @@ class AnalysisTables:
 
 
 @pytest.fixture(scope="module")
-def quick(spark: SparkSession) -> Iterator[SparkSession]:
+def fast_spark(spark: SparkSession) -> Iterator[SparkSession]:
     """Spark for many small tables."""
     before = {name: spark.conf.get(name) for name in QUICK}
     for name, value in QUICK.items():
@@ -72,7 +72,7 @@ def quick(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def analysed(
-    quick: SparkSession, short_history: History, tmp_path_factory: pytest.TempPathFactory
+    fast_spark: SparkSession, short_history: History, tmp_path_factory: pytest.TempPathFactory
 ) -> AnalysisTables:
     folder = tmp_path_factory.mktemp("fleet")
     logs = {}
@@ -86,14 +86,14 @@ def analysed(
     logs["short"] = write_log(folder / "logs" / "short", short_history, "short", 1)
     logs["made up"] = write_log(folder / "logs" / "made-up", history_with_problems(), "made up", 2)
     table = folder / "table"
-    ingested = ingest(quick, [str(folder / "logs")], table)
+    ingested = ingest(fast_spark, [str(folder / "logs")], table)
     assert ingested.set_aside == 0
-    found = AnalysisTables(quick, table, logs)
+    found = AnalysisTables(fast_spark, table, logs)
     with pytest.MonkeyPatch.context() as patch:
-        _watch(patch, found, quick)
-        found.result = analyse(quick, table, Options())
+        _watch(patch, found, fast_spark)
+        found.result = analyse(fast_spark, table, Options())
     names = {}
-    for row in manifest.segments(quick, table).collect():
+    for row in manifest.segments(fast_spark, table).collect():
         names[Path(row.path).parent.relative_to(folder / "logs").parts[0]] = row.log
     found.logs = {names[path.relative_to(folder / "logs").parts[0]]: path for path in logs.values()}
     return found
@@ -113,7 +113,7 @@ def _watch(patch: pytest.MonkeyPatch, found: AnalysisTables, spark: SparkSession
 
 
 @pytest.fixture(scope="module")
-def plain(analysed: AnalysisTables) -> dict[str, PlainCount]:
+def expected_counts(analysed: AnalysisTables) -> dict[str, PlainCount]:
     return {log: PlainCount(path) for log, path in analysed.logs.items()}
 
 
@@ -134,16 +134,18 @@ def test_all_tables_are_stored(analysed: AnalysisTables) -> None:
 
 
 def test_failovers_equal_the_expected_ones(
-    analysed: AnalysisTables, plain: dict[str, PlainCount]
+    analysed: AnalysisTables, expected_counts: dict[str, PlainCount]
 ) -> None:
-    for log, counted in plain.items():
+    for log, counted in expected_counts.items():
         done = [row for row in analysed.rows("failovers", log) if row.outcome == "done"]
         assert {row.term: round(row.seconds * 1e6) for row in done} == counted.failovers
         steps: Counter[int] = Counter()
         for row in analysed.rows("failover_steps", log):
             steps[row.term] += round(row.seconds * 1e6)
         assert steps == Counter(counted.failovers)
-    durations = sorted(micros for one in plain.values() for micros in one.failovers.values())
+    durations = sorted(
+        micros for one in expected_counts.values() for micros in one.failovers.values()
+    )
     [whole] = [
         row
         for row in analysed.rows("failover_percentiles")
@@ -156,19 +158,21 @@ def test_failovers_equal_the_expected_ones(
 
 
 def test_outages_equal_the_expected_ones(
-    analysed: AnalysisTables, plain: dict[str, PlainCount]
+    analysed: AnalysisTables, expected_counts: dict[str, PlainCount]
 ) -> None:
-    for log, counted in plain.items():
+    for log, counted in expected_counts.items():
         found: Counter[tuple[str, int, str]] = Counter()
         for row in analysed.rows("outages", log):
             found[row.topic, row.partition, row.what] += round(row.seconds * 1e6)
         assert +found == +counted.outages, log
     sums = sum(row.partition_seconds for row in analysed.rows("outage_seconds"))
-    assert sums == pytest.approx(sum(sum(one.outages.values()) for one in plain.values()) / 1e6)
+    assert sums == pytest.approx(
+        sum(sum(one.outages.values()) for one in expected_counts.values()) / 1e6
+    )
 
 
 def test_outages_have_the_cause_of_their_incident(
-    analysed: AnalysisTables, plain: dict[str, PlainCount]
+    analysed: AnalysisTables, expected_counts: dict[str, PlainCount]
 ) -> None:
     causes = {
         (path.parent.name, row.cause)
@@ -181,21 +185,21 @@ def test_outages_have_the_cause_of_their_incident(
 
 
 def test_leader_changes_equal_the_expected_ones(
-    analysed: AnalysisTables, plain: dict[str, PlainCount]
+    analysed: AnalysisTables, expected_counts: dict[str, PlainCount]
 ) -> None:
-    for log, counted in plain.items():
+    for log, counted in expected_counts.items():
         rows = analysed.rows("leader_changes", log)
         assert Counter((row.topic, row.partition) for row in rows) == counted.leader_changes, log
     churn = sum(row.changes for row in analysed.rows("leader_churn"))
-    assert churn == sum(sum(one.leader_changes.values()) for one in plain.values())
+    assert churn == sum(sum(one.leader_changes.values()) for one in expected_counts.values())
     assert churn > 50
 
 
 def test_reassignments_equal_the_expected_ones(
-    analysed: AnalysisTables, plain: dict[str, PlainCount]
+    analysed: AnalysisTables, expected_counts: dict[str, PlainCount]
 ) -> None:
     outcomes: Counter[str] = Counter()
-    for log, counted in plain.items():
+    for log, counted in expected_counts.items():
         rows = analysed.rows("reassignments", log)
         outcomes.update(row.outcome for row in rows)
         found = {
@@ -215,9 +219,9 @@ def test_reassignments_equal_the_expected_ones(
 
 
 def test_broker_changes_equal_the_expected_ones(
-    analysed: AnalysisTables, plain: dict[str, PlainCount]
+    analysed: AnalysisTables, expected_counts: dict[str, PlainCount]
 ) -> None:
-    for log, counted in plain.items():
+    for log, counted in expected_counts.items():
         rows = analysed.rows("broker_changes", log)
         gone = Counter(row.broker for row in rows if row.change == "gone")
         assert gone == counted.brokers.departures, log
@@ -226,7 +230,7 @@ def test_broker_changes_equal_the_expected_ones(
     assert flapping
     for (log, broker), times in flapping.items():
         assert log == actual
-        assert times == plain[log].brokers.departures[broker] >= 3
+        assert times == expected_counts[log].brokers.departures[broker] >= 3
 
 
 def test_each_problem_of_the_made_up_log_is_found(analysed: AnalysisTables) -> None:
