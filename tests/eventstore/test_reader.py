@@ -56,7 +56,7 @@ def test_filters_select_events(mixed_log: Path, wanted: EventFilter, numbers: li
     assert [one.seq for one in LogReader(mixed_log).events(wanted)] == numbers
 
 
-class Parity:
+class ParityIndexer:
     """Indexes even or odd, and a broker with the event's number. Records the calls."""
 
     def __init__(self, version: str = "1") -> None:
@@ -68,7 +68,7 @@ class Parity:
         return ["even" if record.seq % 2 == 0 else "odd", f"broker {record.seq}"]
 
 
-subjects_of = Parity()
+subjects_of = ParityIndexer()
 
 
 def test_events_are_found_by_subject(mixed_log: Path) -> None:
@@ -82,7 +82,7 @@ def test_events_are_found_by_subject(mixed_log: Path) -> None:
 
 
 def test_index_is_extended(tmp_path: Path) -> None:
-    counted = Parity()
+    counted = ParityIndexer()
     with LogWriter.create(tmp_path / "log", header()) as writer:
         writer.append(events(1, 4))
         with open_segment(writer.segment) as segment:
@@ -112,7 +112,7 @@ def test_index_that_cannot_be_written_is_created_elsewhere(mixed_log: Path) -> N
 def test_index_of_other_rules_is_created_again(mixed_log: Path) -> None:
     wanted = EventFilter(subject="odd")
     for version in ("1", "2"):
-        parity = Parity(version)
+        parity = ParityIndexer(version)
         assert len(list(LogReader(mixed_log).events(wanted, parity))) == 5
         assert parity.asked == list(range(1, 10))
 

@@ -48,7 +48,7 @@ async def echo(received: Received) -> bytes | None:
     return received.answer(received.frame)
 
 
-class Served:
+class ServedEndpoint:
     """An endpoint, its ports and the events that it has logged. They are answered at once,
     unless `answers_itself` is off."""
 
@@ -160,7 +160,7 @@ class Served:
         assert len(self.events) == count
 
 
-Serve = Callable[..., Awaitable[Served]]
+Serve = Callable[..., Awaitable[ServedEndpoint]]
 
 
 @pytest.fixture
@@ -180,8 +180,8 @@ async def serve() -> AsyncIterator[Serve]:
         security: Mapping[str, EndpointSecurity] | None = None,
         authorization: Authorization | None = None,
         **limits: int,
-    ) -> Served:
-        served = Served(names, EndpointLimits(**limits), security or {}, authorization)
+    ) -> ServedEndpoint:
+        served = ServedEndpoint(names, EndpointLimits(**limits), security or {}, authorization)
         served.endpoint.set_brokers(brokers)
         running.append(asyncio.create_task(served.endpoint.run()))
         return served
@@ -194,7 +194,7 @@ async def serve() -> AsyncIterator[Serve]:
 
 
 @pytest.fixture
-async def served(serve: Serve) -> Served:
+async def served(serve: Serve) -> ServedEndpoint:
     return await serve()
 
 
@@ -207,7 +207,7 @@ async def broker() -> AsyncIterator[ScriptedBroker]:
 
 
 @pytest.fixture
-async def with_broker(served: Served, broker: ScriptedBroker) -> Served:
+async def with_broker(served: ServedEndpoint, broker: ScriptedBroker) -> ServedEndpoint:
     """An endpoint that forwards to that broker."""
     served.endpoint.set_brokers([broker.registered()])
     return served

@@ -13,7 +13,7 @@ from tests.controller.api.client import (
     Client,
     alter_partition,
 )
-from tests.controller.api.conftest import KNOWN, Served
+from tests.controller.api.conftest import KNOWN, ServedEndpoint
 from tests.controller.api_keys import ALTER_PARTITION
 
 ENOUGH = 10
@@ -30,7 +30,7 @@ def alter_partition_frame(partitions: int, broker: int = KNOWN.id) -> bytes:
 
 
 @asynccontextmanager
-async def answered_in_time(served: Served, partitions: int = 1) -> AsyncIterator[None]:
+async def answered_in_time(served: ServedEndpoint, partitions: int = 1) -> AsyncIterator[None]:
     """A broker sends AlterPartition repeatedly during the block, on an open connection."""
     stop = anyio.Event()
     frame = alter_partition_frame(partitions)

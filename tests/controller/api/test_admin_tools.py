@@ -25,7 +25,7 @@ from controller.core.api_requests.topics import (
     NewTopic,
 )
 from tests.controller.api.client import Client, connected
-from tests.controller.api.conftest import Serve, Served
+from tests.controller.api.conftest import Serve, ServedEndpoint
 from tests.controller.api.latency import answered_in_time
 
 CREATE_TOPICS, ELECT_LEADERS, REASSIGN, LIST_REASSIGNMENTS = 19, 43, 45, 46
@@ -67,7 +67,7 @@ def created(event: Any) -> CreateTopicsResponse:
     return CreateTopicsResponse(event.request, tuple(done))
 
 
-async def test_created_topic_is_answered_with_its_configuration(served: Served) -> None:
+async def test_created_topic_is_answered_with_its_configuration(served: ServedEndpoint) -> None:
     async with Client(served.port) as tool:
         head = tool.send(CREATE_TOPICS, 7, create_topics("t"))
         (event,) = await served.has_events(1)
@@ -84,7 +84,7 @@ async def test_created_topic_is_answered_with_its_configuration(served: Served) 
     assert configs["min.insync.replicas"] == ("2", 4), "from the daemon's settings"
 
 
-async def test_reassignments_and_elections_are_controller_events(served: Served) -> None:
+async def test_reassignments_and_elections_are_controller_events(served: ServedEndpoint) -> None:
     async with Client(served.port) as tool:
         head = tool.send(REASSIGN, 0, reassign(1, None))
         (event,) = await served.has_events(1)
@@ -113,7 +113,7 @@ async def test_reassignments_and_elections_are_controller_events(served: Served)
     ],
 )
 async def test_malformed_admin_request_closes_the_connection(
-    served: Served, api_key: int, version: int, body: bytes
+    served: ServedEndpoint, api_key: int, version: int, body: bytes
 ) -> None:
     frame = pack(">hhihB", api_key, version, 5, -1, 0) + body
     async with Client(served.port) as liar:
@@ -198,7 +198,7 @@ async def test_timeout_of_a_request_starts_when_it_arrives(serve: Serve) -> None
         assert untimed.timeout_ms == 0
 
 
-async def test_response_at_shutdown_reaches_the_client(served: Served) -> None:
+async def test_response_at_shutdown_reaches_the_client(served: ServedEndpoint) -> None:
     async with connected(20, served.port) as tools, Client(served.port) as silent:
         heads = [
             tool.send(CREATE_TOPICS, 7, create_topics(f"t{number}"))
@@ -227,7 +227,7 @@ async def test_requests_of_non_brokers_get_a_tenth_of_queued_max_requests(serve:
         await served.has_only(3)
 
 
-async def test_50_concurrent_clients_create_topics(served: Served) -> None:
+async def test_50_concurrent_clients_create_topics(served: ServedEndpoint) -> None:
     """Each gets its own answer, in whatever order the requests are answered."""
     async with connected(50, served.port) as tools:
         heads = [
@@ -258,7 +258,7 @@ async def test_client_that_disconnects_during_a_request_delays_no_other(serve: S
         assert topic.name == "u"
 
 
-async def test_1000_topics_in_one_request_do_not_delay_brokers(served: Served) -> None:
+async def test_1000_topics_in_one_request_do_not_delay_brokers(served: ServedEndpoint) -> None:
     async with answered_in_time(served), Client(served.port) as tool:
         head = tool.send(CREATE_TOPICS, 7, create_topics(*(f"t{one}" for one in range(1000))))
         asked = await served.first(CreateTopicsReceived)
@@ -268,7 +268,9 @@ async def test_1000_topics_in_one_request_do_not_delay_brokers(served: Served) -
 
 
 @pytest.mark.long
-async def test_200_000_partitions_in_one_reassignment_do_not_delay_brokers(served: Served) -> None:
+async def test_200_000_partitions_in_one_reassignment_do_not_delay_brokers(
+    served: ServedEndpoint,
+) -> None:
     async with answered_in_time(served), Client(served.port) as tool:
         head = tool.send(REASSIGN, 0, reassign(200_000))
         asked = await served.first(AlterPartitionReassignmentsReceived)
@@ -278,7 +280,7 @@ async def test_200_000_partitions_in_one_reassignment_do_not_delay_brokers(serve
         assert len(topic.partitions) == 200_000
 
 
-async def test_request_of_a_tool_has_a_maximum_size(served: Served) -> None:
+async def test_request_of_a_tool_has_a_maximum_size(served: ServedEndpoint) -> None:
     async with AsyncExitStack() as stack:
         liars = [await stack.enter_async_context(Client(served.port)) for _ in range(2)]
         for api_key, liar in zip((CREATE_TOPICS, LIST_REASSIGNMENTS), liars, strict=True):
@@ -287,7 +289,7 @@ async def test_request_of_a_tool_has_a_maximum_size(served: Served) -> None:
 
 
 async def test_incomplete_large_requests_of_tools_do_not_delay_brokers(
-    served: Served,
+    served: ServedEndpoint,
 ) -> None:
     async with connected(6, served.port) as large, answered_in_time(served, 3000):
         for client in large:

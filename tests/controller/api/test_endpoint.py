@@ -42,7 +42,7 @@ from tests.controller.api.client import (
     metadata_request,
     request_schema,
 )
-from tests.controller.api.conftest import KNOWN, Serve, Served
+from tests.controller.api.conftest import KNOWN, Serve, ServedEndpoint
 from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION, CONTROLLED_SHUTDOWN
 from tools.lab.ports import free_port
 
@@ -50,7 +50,7 @@ NOT_CONTROLLER = 41
 INVALID_REQUEST = 42
 
 
-async def test_request_is_an_event_and_its_answer_is_sent_back(served: Served) -> None:
+async def test_request_is_an_event_and_its_answer_is_sent_back(served: ServedEndpoint) -> None:
     served.answers_itself = False
     async with Client(served.port) as broker:
         head = broker.send(ALTER_PARTITION, 1, alter_partition(2))
@@ -66,7 +66,9 @@ async def test_request_is_an_event_and_its_answer_is_sent_back(served: Served) -
     assert (topic.topic_name, topic.partitions[0].partition_epoch) == ("t", 5)
 
 
-async def test_requests_of_one_connection_are_answered_one_after_the_other(served: Served) -> None:
+async def test_requests_of_one_connection_are_answered_one_after_the_other(
+    served: ServedEndpoint,
+) -> None:
     served.answers_itself = False
     async with Client(served.port) as broker:
         heads = [broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids()) for _ in range(3)]
@@ -81,7 +83,7 @@ async def test_requests_of_one_connection_are_answered_one_after_the_other(serve
 
 
 async def test_controlled_shutdown_without_api_versions_and_without_client_id(
-    served: Served,
+    served: ServedEndpoint,
 ) -> None:
     """Version 0 has a different request header."""
     async with Client(served.port) as broker:
@@ -92,7 +94,7 @@ async def test_controlled_shutdown_without_api_versions_and_without_client_id(
         assert await broker.receive() == pack(">ihi", 5, 0, 1) + b"\0\x01t" + pack(">i", 7)
 
 
-async def test_controlled_shutdown_as_brokers_send_it_is_answered(served: Served) -> None:
+async def test_controlled_shutdown_as_brokers_send_it_is_answered(served: ServedEndpoint) -> None:
     schema = request_schema(CONTROLLED_SHUTDOWN, 3)
     async with Client(served.port) as broker:
         request = schema.ControlledShutdownRequest(broker_id=3, broker_epoch=99)
@@ -169,7 +171,7 @@ async def test_standby_that_cannot_forward_logs_no_warning(
     assert not caplog.text
 
 
-async def test_api_versions_is_answered_in_every_version(with_broker: Served) -> None:
+async def test_api_versions_is_answered_in_every_version(with_broker: ServedEndpoint) -> None:
     async with Client(with_broker.port) as client:
         for version in range(5):
             answer = await client.ask(API_VERSIONS, version, api_versions(version))
@@ -178,7 +180,7 @@ async def test_api_versions_is_answered_in_every_version(with_broker: Served) ->
 
 
 async def test_unsupported_version_of_api_versions_is_answered_with_the_supported_ones(
-    with_broker: Served,
+    with_broker: ServedEndpoint,
 ) -> None:
     async with Client(with_broker.port) as client:
         client.writer.write(pack(">ihhihB", 11, API_VERSIONS, 99, 5, -1, 0))
@@ -189,7 +191,7 @@ async def test_unsupported_version_of_api_versions_is_answered_with_the_supporte
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "a b", "ä"])
 async def test_client_software_without_a_valid_name_is_rejected(
-    with_broker: Served, name: str
+    with_broker: ServedEndpoint, name: str
 ) -> None:
     schema = request_schema(API_VERSIONS, 3)
     named = {"client_software_name": name, "client_software_version": "1.0-a"}
@@ -222,7 +224,9 @@ def fronts() -> set[int]:
     }
 
 
-async def test_signal_to_the_daemons_process_group_does_not_end_the_front(served: Served) -> None:
+async def test_signal_to_the_daemons_process_group_does_not_end_the_front(
+    served: ServedEndpoint,
+) -> None:
     """The daemon stops it when it hands its role back."""
     async with Client(served.port) as broker:
         # The port is open before the front runs.
@@ -231,7 +235,7 @@ async def test_signal_to_the_daemons_process_group_does_not_end_the_front(served
         assert os.getpgid(front) != os.getpgid(0)
 
 
-async def test_front_that_exits_is_replaced(served: Served) -> None:
+async def test_front_that_exits_is_replaced(served: ServedEndpoint) -> None:
     async with Client(served.port) as broker:
         await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
         (front,) = fronts()
@@ -255,7 +259,7 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_front_that_hangs_is_replaced(
-    short_patience: None, served: Served, caplog: pytest.LogCaptureFixture
+    short_patience: None, served: ServedEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Client(served.port) as broker:
         await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())

@@ -28,7 +28,7 @@ from controller.core.commands import CommandId, OpenChannel, UpdateMetadataReque
 from controller.core.events import BrokerResponded, Event
 from controller.core.values import Broker, Endpoint
 from tests.controller.api.client import METADATA, Client, metadata_request
-from tests.controller.api.conftest import OWN_ID, Serve, Served
+from tests.controller.api.conftest import OWN_ID, Serve, ServedEndpoint
 from tests.lab.default_clusters.cluster import tool
 from tools.lab import Lab, broker_view
 from tools.lab.broker import KafkaBroker
@@ -56,7 +56,7 @@ async def knows_a_controller(broker: KafkaBroker) -> bool:
 
 
 @pytest.fixture
-async def cluster(lab: Lab, serve: Serve) -> Served:
+async def cluster(lab: Lab, serve: Serve) -> ServedEndpoint:
     """Two brokers with a topic, and an endpoint that forwards to them."""
     await lab.start_zookeeper()
     brokers = await lab.start_brokers(2)
@@ -74,7 +74,7 @@ async def cluster(lab: Lab, serve: Serve) -> Served:
     return served
 
 
-async def make_controller(served: Served, lab: Lab) -> None:
+async def make_controller(served: ServedEndpoint, lab: Lab) -> None:
     """End the stock controller's role, and announce the endpoint to all brokers as controller
     and live broker."""
     zookeeper = ZKClient(lab.zookeepers[0].connect)
@@ -87,7 +87,7 @@ async def make_controller(served: Served, lab: Lab) -> None:
     await announce_controller(served, lab)
 
 
-async def announce_controller(served: Served, lab: Lab) -> None:
+async def announce_controller(served: ServedEndpoint, lab: Lab) -> None:
     live = [Broker(one.broker_id, 1, (endpoint_of(one.port),)) for one in lab.brokers]
     everyone = (*live, Broker(OWN_ID, 1, (endpoint_of(served.port),)))
     answers = asyncio.Queue[BrokerResponded](maxsize=10)
@@ -126,7 +126,9 @@ async def produce_and_consume(bootstrap: str, *, idempotent: bool = True) -> Non
 
 
 @pytest.mark.ci
-async def test_clients_and_tools_bootstrap_from_the_endpoint(lab: Lab, cluster: Served) -> None:
+async def test_clients_and_tools_bootstrap_from_the_endpoint(
+    lab: Lab, cluster: ServedEndpoint
+) -> None:
     bootstrap = f"127.0.0.1:{cluster.port}"
     await produce_and_consume(bootstrap)
     described = await tool(
@@ -138,7 +140,9 @@ async def test_clients_and_tools_bootstrap_from_the_endpoint(lab: Lab, cluster: 
     assert not cluster.events, "the stock controller has the role"
 
 
-async def test_brokers_and_tools_use_the_endpoint_as_controller(lab: Lab, cluster: Served) -> None:
+async def test_brokers_and_tools_use_the_endpoint_as_controller(
+    lab: Lab, cluster: ServedEndpoint
+) -> None:
     bootstrap = f"127.0.0.1:{cluster.port}"
     await produce_and_consume(bootstrap, idempotent=False)
     await make_controller(cluster, lab)
@@ -179,7 +183,7 @@ async def test_brokers_and_tools_use_the_endpoint_as_controller(lab: Lab, cluste
 
 
 async def test_tools_send_the_endpoint_what_they_send_a_controller(
-    lab: Lab, cluster: Served
+    lab: Lab, cluster: ServedEndpoint
 ) -> None:
     """They find the endpoint in a broker's metadata."""
     await make_controller(cluster, lab)
@@ -208,7 +212,7 @@ async def test_tools_send_the_endpoint_what_they_send_a_controller(
 
 
 async def test_stopping_broker_requests_a_controlled_shutdown_from_the_endpoint(
-    lab: Lab, cluster: Served
+    lab: Lab, cluster: ServedEndpoint
 ) -> None:
     """ControlledShutdown is sent without an ApiVersions request before."""
     await make_controller(cluster, lab)

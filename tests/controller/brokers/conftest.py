@@ -33,7 +33,7 @@ async def answer_all(received: Received) -> bytes | None:
     return no_errors(received)
 
 
-class Reported:
+class ReportedEvents:
     """The events that channels reported, in order, and their channel. ApiVersions are kept
     apart. `order` has the kinds of all events."""
 
@@ -62,8 +62,8 @@ class Reported:
 
 
 @pytest.fixture
-def reported() -> Reported:
-    return Reported()
+def reported() -> ReportedEvents:
+    return ReportedEvents()
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def broker() -> ScriptedBroker:
 
 
 @pytest.fixture
-async def start(reported: Reported) -> AsyncIterator[Callable[..., BrokerChannels]]:
+async def start(reported: ReportedEvents) -> AsyncIterator[Callable[..., BrokerChannels]]:
     """Create channels that run until the test ends."""
     running: list[asyncio.Task[None]] = []
 

@@ -33,7 +33,7 @@ from controller.core.events import (
 )
 from controller.core.values import Assignment, Endpoint, LeaderAndIsr
 from controller.wire.encoding import BatchEncoder
-from tests.controller.brokers.conftest import Reported, flexible, no_errors
+from tests.controller.brokers.conftest import ReportedEvents, flexible, no_errors
 from tests.scripted_broker import Received, ScriptedBroker
 
 TOPIC_ID = bytes(range(16))
@@ -83,7 +83,7 @@ def close(received: Received) -> None:
 
 
 async def test_requests_are_sent_in_order_with_one_in_flight(
-    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
+    channels: BrokerChannels, broker: ScriptedBroker, reported: ReportedEvents
 ) -> None:
     requests = [leader_and_isr(), update_metadata(), leader_and_isr(topic="u")]
     async with broker.listening():
@@ -100,7 +100,7 @@ async def test_requests_are_sent_in_order_with_one_in_flight(
 
 
 async def test_no_request_leaves_without_a_permit(
-    start: Callable[..., BrokerChannels], broker: ScriptedBroker, reported: Reported
+    start: Callable[..., BrokerChannels], broker: ScriptedBroker, reported: ReportedEvents
 ) -> None:
     """The ZooKeeper session may have ended while the process was suspended."""
     permitted = anyio.Event()
@@ -116,7 +116,7 @@ async def test_no_request_leaves_without_a_permit(
 
 
 async def test_requests_wait_until_the_broker_listens(
-    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
+    channels: BrokerChannels, broker: ScriptedBroker, reported: ReportedEvents
 ) -> None:
     """Brokers register before they accept connections."""
     channels.open(OpenChannel(1, 10, broker.endpoint))
@@ -128,7 +128,7 @@ async def test_requests_wait_until_the_broker_listens(
 
 
 async def test_absence_and_return_of_a_broker_are_reported_once_each(
-    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
+    channels: BrokerChannels, broker: ScriptedBroker, reported: ReportedEvents
 ) -> None:
     channels.open(OpenChannel(1, 10, broker.endpoint))
     channels.send(CommandId(7, 0), leader_and_isr())
@@ -145,7 +145,7 @@ async def test_absence_and_return_of_a_broker_are_reported_once_each(
 
 
 async def test_answer_with_an_error_code_is_an_answer_and_not_retried(
-    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
+    channels: BrokerChannels, broker: ScriptedBroker, reported: ReportedEvents
 ) -> None:
     topic = TOPIC_ID + b"\x02" + pack(">ih", 0, 11) + b"\0\0"
     broker.script = Sequence(
@@ -164,7 +164,7 @@ async def test_answer_with_an_error_code_is_an_answer_and_not_retried(
 
 
 async def test_closed_channel_drops_its_queue_and_ignores_the_answer_in_flight(
-    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
+    channels: BrokerChannels, broker: ScriptedBroker, reported: ReportedEvents
 ) -> None:
     """A restarted broker gets no request for its earlier epoch (KB 12.1.4)."""
     gate = broker.script = Gate()
@@ -184,7 +184,7 @@ async def test_closed_channel_drops_its_queue_and_ignores_the_answer_in_flight(
 
 
 async def test_late_close_does_not_close_the_channel_of_a_newer_epoch(
-    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
+    channels: BrokerChannels, broker: ScriptedBroker, reported: ReportedEvents
 ) -> None:
     async with broker.listening():
         channels.open(OpenChannel(1, 11, broker.endpoint))
@@ -204,7 +204,7 @@ async def test_request_without_a_channel_is_dropped_and_logged(
 
 
 async def test_lower_offered_version_is_sent_and_reported_once(
-    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
+    channels: BrokerChannels, broker: ScriptedBroker, reported: ReportedEvents
 ) -> None:
     """The configured protocol version is higher than the brokers'."""
     broker.offered[4] = (0, 5)
@@ -223,7 +223,7 @@ async def test_lower_offered_version_is_sent_and_reported_once(
 async def test_version_that_the_broker_does_not_support_is_reported_with_the_broker(
     channels: BrokerChannels,
     broker: ScriptedBroker,
-    reported: Reported,
+    reported: ReportedEvents,
     offered: tuple[int, int] | None,
 ) -> None:
     del broker.offered[4]
@@ -244,7 +244,7 @@ async def test_version_that_the_broker_does_not_support_is_reported_with_the_bro
 
 
 async def test_broker_that_closes_the_connection_at_a_request_is_reported_once(
-    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
+    channels: BrokerChannels, broker: ScriptedBroker, reported: ReportedEvents
 ) -> None:
     broker.script = Sequence(close, close, close)
     async with broker.listening():
@@ -261,7 +261,7 @@ async def test_broker_that_closes_the_connection_at_a_request_is_reported_once(
 
 
 async def test_api_versions_are_reported_once_before_the_first_response(
-    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
+    channels: BrokerChannels, broker: ScriptedBroker, reported: ReportedEvents
 ) -> None:
     async with broker.listening():
         channels.open(OpenChannel(1, 10, broker.endpoint))
@@ -276,7 +276,7 @@ async def test_api_versions_are_reported_once_before_the_first_response(
 
 
 async def test_single_lost_connection_is_not_reported(
-    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
+    channels: BrokerChannels, broker: ScriptedBroker, reported: ReportedEvents
 ) -> None:
     broker.script = Sequence(close)
     async with broker.listening():
@@ -287,7 +287,7 @@ async def test_single_lost_connection_is_not_reported(
 
 
 async def test_incomplete_answer_is_a_lost_connection(
-    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
+    channels: BrokerChannels, broker: ScriptedBroker, reported: ReportedEvents
 ) -> None:
     async def half_a_frame(received: Received) -> bytes | None:
         writer = broker.writers[-1]
@@ -315,7 +315,7 @@ async def test_incomplete_answer_is_a_lost_connection(
 async def test_unreadable_answer_is_reported_as_a_version_fault(
     channels: BrokerChannels,
     broker: ScriptedBroker,
-    reported: Reported,
+    reported: ReportedEvents,
     garbage: Callable[[Received], bytes],
 ) -> None:
     broker.script = Sequence(garbage)
@@ -330,7 +330,7 @@ async def test_unreadable_answer_is_reported_as_a_version_fault(
 
 
 async def test_broker_that_never_answers_is_reported_and_retried(
-    start: Callable[..., BrokerChannels], broker: ScriptedBroker, reported: Reported
+    start: Callable[..., BrokerChannels], broker: ScriptedBroker, reported: ReportedEvents
 ) -> None:
     gate = broker.script = Gate()
     channels = start(socket_timeout_ms=600)
@@ -347,7 +347,7 @@ async def test_broker_that_never_answers_is_reported_and_retried(
 
 
 async def test_interrupted_split_request_continues_at_its_part_and_has_one_answer(
-    start: Callable[..., BrokerChannels], broker: ScriptedBroker, reported: Reported
+    start: Callable[..., BrokerChannels], broker: ScriptedBroker, reported: ReportedEvents
 ) -> None:
     error = TOPIC_ID + b"\x02" + pack(">ih", 0, 56) + b"\0\0"
     broker.script = Sequence(
@@ -367,7 +367,7 @@ async def test_interrupted_split_request_continues_at_its_part_and_has_one_answe
 
 
 async def test_encoded_bodies_are_freed_with_their_requests(
-    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
+    channels: BrokerChannels, broker: ScriptedBroker, reported: ReportedEvents
 ) -> None:
     async with broker.listening():
         channels.open(OpenChannel(1, 10, broker.endpoint))
@@ -397,7 +397,7 @@ async def test_long_queue_is_logged_once(
 
 
 async def test_probe_finds_a_broker_that_answers_without_a_channel(
-    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
+    channels: BrokerChannels, broker: ScriptedBroker, reported: ReportedEvents
 ) -> None:
     async with broker.listening():
         channels.probe(ProbeBroker(1, 10, broker.endpoint))
@@ -409,7 +409,7 @@ async def test_probe_finds_a_broker_that_answers_without_a_channel(
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_probe_finds_that_no_process_listens(
-    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported, host: str
+    channels: BrokerChannels, broker: ScriptedBroker, reported: ReportedEvents, host: str
 ) -> None:
     channels.probe(ProbeBroker(1, 10, structs.replace(broker.endpoint, host=host)))
     (probed,) = await reported.wait(1)
@@ -418,7 +418,7 @@ async def test_probe_finds_that_no_process_listens(
 
 
 async def test_probe_of_a_suspended_broker_ends_after_a_while(
-    start: Callable[..., BrokerChannels], reported: Reported
+    start: Callable[..., BrokerChannels], reported: ReportedEvents
 ) -> None:
     """Its system accepts connections, and nothing answers."""
     channels = start(socket_timeout_ms=200)
@@ -435,7 +435,7 @@ async def test_probe_of_a_suspended_broker_ends_after_a_while(
 
 
 async def test_probe_of_an_unknown_host_is_no_refusal(
-    channels: BrokerChannels, reported: Reported
+    channels: BrokerChannels, reported: ReportedEvents
 ) -> None:
     channels.probe(ProbeBroker(1, 10, Endpoint("PLAINTEXT", "PLAINTEXT", "nosuch.invalid", 9092)))
     (probed,) = await reported.wait(1)

@@ -22,7 +22,7 @@ from controller.core.commands import (
 from controller.core.events import BrokerResponded
 from controller.core.releases import release_of
 from controller.core.values import Assignment, Broker, Endpoint, LeaderAndIsr
-from tests.controller.brokers.conftest import Reported
+from tests.controller.brokers.conftest import ReportedEvents
 from tools.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
@@ -77,7 +77,7 @@ def errors_by_topic_id() -> list[tuple[str, int, int]]:
 @pytest.mark.ci
 @pytest.mark.parametrize("protocol", ["2.6", "3.9"])
 async def test_stale_controller_epoch_is_rejected_in_every_version(
-    lab: Lab, channels: BrokerChannels, reported: Reported, protocol: str
+    lab: Lab, channels: BrokerChannels, reported: ReportedEvents, protocol: str
 ) -> None:
     await lab.start_zookeeper()
     (broker,) = await lab.start_brokers(1, inter_broker_protocol=protocol)
@@ -103,7 +103,7 @@ async def test_stale_controller_epoch_is_rejected_in_every_version(
     ("kafka", "protocol"), [("2.8.2", "2.4"), ("3.3.2", "2.8"), ("3.9.1", "2.6"), ("3.9.1", "3.9")]
 )
 async def test_api_versions_identify_the_release(
-    tmp_path: Path, channels: BrokerChannels, reported: Reported, kafka: str, protocol: str
+    tmp_path: Path, channels: BrokerChannels, reported: ReportedEvents, kafka: str, protocol: str
 ) -> None:
     """The protocol version of the broker does not matter."""
     async with Lab(tmp_path / "lab", kafka=kafka) as lab:
@@ -118,7 +118,7 @@ async def test_api_versions_identify_the_release(
 
 
 async def test_stale_broker_epoch_is_rejected(
-    lab: Lab, channels: BrokerChannels, reported: Reported
+    lab: Lab, channels: BrokerChannels, reported: ReportedEvents
 ) -> None:
     await lab.start_zookeeper()
     (broker,) = await lab.start_brokers(1)

@@ -5,7 +5,7 @@ import pytest
 from controller.core.batch import RequestBatch
 from controller.core.state import Partition
 from controller.core.values import LeaderAndIsr
-from tests.controller.core.driving import EPOCH, Driven
+from tests.controller.core.driving import EPOCH, ControllerHarness
 
 VERSIONS = [
     ("2.4-IV0", 3, 5, 1),
@@ -29,7 +29,7 @@ each_version = pytest.mark.parametrize(
 )
 
 
-class Cluster(Driven):
+class ThreeBrokers(ControllerHarness):
     """Brokers 1, 2, 3 and the partitions foo-0, foo-1 and bar-1, led by brokers 1, 2 and 3."""
 
     def __init__(self, protocol: str = "3.9-IV0", *, led: bool = True) -> None:

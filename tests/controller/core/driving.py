@@ -47,7 +47,7 @@ def broker(id: int, epoch: int = 1) -> Broker:
     return Broker(id, epoch, (Endpoint("PLAINTEXT", "PLAINTEXT", f"host{id}", 9092),))
 
 
-class Driven:
+class ControllerHarness:
     """An active controller and the ZooKeeper that it works with.
 
     `issued` holds every command. `reply` may answer a ZooKeeper command otherwise. An outcome of
@@ -226,7 +226,7 @@ def state_path(partition: Partition) -> str:
     return znodes.state_path(partition.topic.name, partition.number)
 
 
-def state_of(driven: Driven, partition: Partition) -> LeaderAndIsr:
+def state_of(driven: ControllerHarness, partition: Partition) -> LeaderAndIsr:
     """The content of a partition's state znode."""
     path = state_path(partition)
     return znodes.read_state(path, driven.data(path), driven.version(path))

@@ -57,7 +57,7 @@ steps = st.lists(
 )
 
 
-class Eventful(Cluster):
+class RandomEventsCluster(Cluster):
     """A cluster that events happen to. `topics` are those that are never deleted."""
 
     def __init__(self, protocol: str = "3.9") -> None:

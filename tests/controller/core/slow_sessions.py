@@ -9,11 +9,11 @@ from replay.world.zookeeper import ZooKeeper
 from tests.controller.core.cluster import Cluster
 
 
-class SlowToExpire(ZooKeeper):
+class ZooKeeperWithSlowSessions(ZooKeeper):
     """A server that keeps the sessions of clients which have ended them, until `expire`."""
 
     @classmethod
-    def of_a_cluster(cls) -> "SlowToExpire":
+    def of_a_cluster(cls) -> "ZooKeeperWithSlowSessions":
         server = cls()
         session = server.create_session()
         for path in PERSISTENT:

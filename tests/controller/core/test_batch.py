@@ -17,12 +17,12 @@ from controller.core.protocol_versions import ProtocolVersion
 from controller.core.triggers import LeaderAndIsrResponseReceived, Trigger
 from controller.core.values import RECOVERED, RECOVERING, Assignment, LeaderAndIsr
 from controller.wire.encoding import BatchEncoder
-from tests.controller.core.batches import Cluster, each_version
+from tests.controller.core.batches import ThreeBrokers, each_version
 from tests.controller.core.driving import CONTROLLER_ID, EPOCH, broker
 
 
 def test_CC_01_leader_and_isr_and_update_metadata_are_sent() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     foo_0, foo_1, bar_1 = cluster.partitions
     for partition in cluster.partitions:
         cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
@@ -50,7 +50,7 @@ def test_CC_01_leader_and_isr_and_update_metadata_are_sent() -> None:
     assert list(cluster.update_metadata()) == [1, 2, 3]
 
 
-def answer_leader_and_isr(cluster: Cluster, *errors: tuple[str, int, int]) -> list[Trigger]:
+def answer_leader_and_isr(cluster: ThreeBrokers, *errors: tuple[str, int, int]) -> list[Trigger]:
     """Broker 2 answers a LeaderAndIsr for all three partitions. Returns the controller events."""
     for partition in cluster.partitions:
         cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
@@ -61,13 +61,13 @@ def answer_leader_and_isr(cluster: Cluster, *errors: tuple[str, int, int]) -> li
 
 
 def test_CC_01_answer_with_a_failed_directory_is_a_controller_event() -> None:
-    (event,) = answer_leader_and_isr(Cluster(), ("foo", 0, KAFKA_STORAGE_ERROR))
+    (event,) = answer_leader_and_isr(ThreeBrokers(), ("foo", 0, KAFKA_STORAGE_ERROR))
     assert isinstance(event, LeaderAndIsrResponseReceived)
     assert event.asked == [("bar", 1), ("foo", 0), ("foo", 1)]
 
 
 def test_CC_01_every_answer_is_an_event_while_a_failed_directory_is_known() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     cluster.context.offline_dirs[2] = {cluster.partitions[0]: None}
     (event,) = answer_leader_and_isr(cluster)
     assert isinstance(event, LeaderAndIsrResponseReceived)
@@ -76,11 +76,11 @@ def test_CC_01_every_answer_is_an_event_while_a_failed_directory_is_known() -> N
 
 def test_answer_without_failed_directories_is_no_event() -> None:
     """Kafka makes an event of each answer, which then changes nothing."""
-    assert answer_leader_and_isr(Cluster(), ("foo", 0, STALE_CONTROLLER_EPOCH)) == []
+    assert answer_leader_and_isr(ThreeBrokers(), ("foo", 0, STALE_CONTROLLER_EPOCH)) == []
 
 
 def test_CC_02_is_new_is_kept_when_the_partition_is_added_again() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     partition = cluster.partitions[0]
     cluster.batch.add_leader_and_isr((2,), partition, is_new=True)
     cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
@@ -90,7 +90,7 @@ def test_CC_02_is_new_is_kept_when_the_partition_is_added_again() -> None:
 
 
 def test_partition_added_twice_is_not_new_if_neither_addition_says_so() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     for _ in range(2):
         cluster.batch.add_leader_and_isr((2,), cluster.partitions[0], is_new=False)
     cluster.send()
@@ -99,7 +99,7 @@ def test_partition_added_twice_is_not_new_if_neither_addition_says_so() -> None:
 
 
 def test_partition_is_new_only_for_the_brokers_that_it_is_new_for() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     cluster.batch.add_leader_and_isr((1, 2), cluster.partitions[0], is_new=False)
     cluster.batch.add_leader_and_isr((3,), cluster.partitions[0], is_new=True)
     cluster.send()
@@ -112,7 +112,7 @@ def test_partition_is_new_only_for_the_brokers_that_it_is_new_for() -> None:
 
 
 def test_leader_and_isr_of_a_prepared_topic_has_its_partitions_and_live_leaders() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     prepared = prepare(cluster.context.topics["foo"], {1, 2, 3})
     assert prepared is not None
     cluster.batch.add_prepared({"foo": prepared})
@@ -130,7 +130,7 @@ def test_leader_and_isr_of_a_prepared_topic_has_its_partitions_and_live_leaders(
 
 
 def test_CC_03_leader_and_isr_is_sent_to_live_and_shutting_down_brokers() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     cluster.lose_one_and_shut_one_down()
     cluster.batch.add_leader_and_isr((1, 2, 3), cluster.partitions[0], is_new=False)
     cluster.send()
@@ -141,7 +141,7 @@ def test_CC_03_leader_and_isr_is_sent_to_live_and_shutting_down_brokers() -> Non
 def test_CC_04_leader_and_isr_version_follows_the_protocol(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
-    cluster = Cluster(protocol)
+    cluster = ThreeBrokers(protocol)
     partition = cluster.partitions[0]
     partition.leadership = LeaderAndIsr(1, 4, (1,), 9, EPOCH, RECOVERING)
     cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
@@ -156,7 +156,7 @@ def test_CC_04_older_versions_are_encoded_without_newer_fields(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
     def sent(recovery_state: int) -> bytes:
-        cluster = Cluster(protocol)
+        cluster = ThreeBrokers(protocol)
         partition = cluster.partitions[0]
         partition.topic.id = b"the id of foo..."
         partition.leadership = LeaderAndIsr(1, 4, (1,), 9, EPOCH, recovery_state)
@@ -173,7 +173,7 @@ def test_CC_04_older_versions_are_encoded_without_newer_fields(
 
 
 def test_CC_05_update_metadata_is_sent() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     cluster.batch.add_update_metadata((2,), cluster.partitions)
     cluster.send()
 
@@ -189,7 +189,7 @@ def test_CC_05_update_metadata_is_sent() -> None:
 
 
 def test_CC_05_stale_broker_epoch_in_an_answer_is_reported_and_not_retried() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     cluster.batch.add_update_metadata((2,), cluster.partitions)
     cluster.send()
     answered = BrokerResponded(cluster.issued[0].id, 2, 1, 77, [])
@@ -200,7 +200,7 @@ def test_CC_05_stale_broker_epoch_in_an_answer_is_reported_and_not_retried() -> 
 
 
 def test_CC_06_update_metadata_omits_partitions_without_leadership() -> None:
-    cluster = Cluster(led=False)
+    cluster = ThreeBrokers(led=False)
     cluster.batch.add_update_metadata((2,), cluster.partitions)
     cluster.send()
     request = cluster.update_metadata()[2]
@@ -209,7 +209,7 @@ def test_CC_06_update_metadata_omits_partitions_without_leadership() -> None:
 
 
 def test_CC_07_update_metadata_of_a_topic_queued_for_deletion_says_leader_during_delete() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     cluster.context.queued_for_deletion["foo"] = None
     cluster.batch.add_update_metadata((2,), cluster.partitions)
     cluster.send()
@@ -225,7 +225,7 @@ def test_CC_07_update_metadata_of_a_topic_queued_for_deletion_says_leader_during
 
 
 def test_CC_08_update_metadata_names_live_and_shutting_down_brokers() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     cluster.lose_one_and_shut_one_down()
     cluster.batch.add_update_metadata((1, 2, 3), ())
     cluster.send()
@@ -238,14 +238,14 @@ def test_CC_08_update_metadata_names_live_and_shutting_down_brokers() -> None:
 def test_CC_09_update_metadata_version_follows_the_protocol(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
-    cluster = Cluster(protocol)
+    cluster = ThreeBrokers(protocol)
     cluster.batch.add_update_metadata((2,), cluster.partitions)
     cluster.send()
     assert cluster.update_metadata()[2].version == update_metadata
 
 
 def test_replicas_on_dead_and_shutting_down_brokers_are_offline_in_the_metadata() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     cluster.lose_one_and_shut_one_down()
     cluster.batch.add_update_metadata((1,), cluster.partitions)
     cluster.send()
@@ -254,7 +254,7 @@ def test_replicas_on_dead_and_shutting_down_brokers_are_offline_in_the_metadata(
 
 
 def test_replica_in_an_offline_log_directory_is_offline_in_the_metadata() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     cluster.context.offline_dirs[1] = {cluster.partitions[0]: None}
     cluster.batch.add_update_metadata((1,), cluster.partitions)
     cluster.send()
@@ -264,7 +264,7 @@ def test_replica_in_an_offline_log_directory_is_offline_in_the_metadata() -> Non
 
 
 def test_every_addressed_broker_gets_every_partition_of_the_batch() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     cluster.batch.add_update_metadata((1,), cluster.partitions[:1])
     cluster.batch.add_update_metadata((2,), cluster.partitions[1:])
     cluster.send()
@@ -272,7 +272,7 @@ def test_every_addressed_broker_gets_every_partition_of_the_batch() -> None:
 
 
 def test_batch_keeps_the_state_of_the_moment_it_was_added() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     partition = cluster.partitions[0]
     before = partition.leadership
     cluster.batch.add_update_metadata((1,), [partition])
@@ -282,7 +282,7 @@ def test_batch_keeps_the_state_of_the_moment_it_was_added() -> None:
 
 
 def test_last_state_of_a_partition_is_sent() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     partition = cluster.partitions[0]
     cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
     partition.leadership = LeaderAndIsr(2, 5, (2,), 10, EPOCH)
@@ -294,7 +294,7 @@ def test_last_state_of_a_partition_is_sent() -> None:
 
 
 def test_last_assignment_of_a_partition_is_sent() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     partition = cluster.partitions[0]
     cluster.batch.add_leader_and_isr((2,), partition, is_new=False)
     partition.assignment = Assignment((2, 1), (2,), (1,))
@@ -306,7 +306,7 @@ def test_last_assignment_of_a_partition_is_sent() -> None:
 
 
 def test_partition_without_recipients_is_in_the_metadata_of_every_broker() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     cluster.batch.add_leader_and_isr((), cluster.partitions[0], is_new=False)
     cluster.send()
     assert not cluster.leader_and_isr()
@@ -314,7 +314,7 @@ def test_partition_without_recipients_is_in_the_metadata_of_every_broker() -> No
 
 
 def test_leader_and_isr_is_sent_first_and_stop_replica_last() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     cluster.batch.add_stop_replica((1,), cluster.partitions[0], delete=False)
     cluster.batch.add_leader_and_isr((2, 1), cluster.partitions[0], is_new=False)
     cluster.send()
@@ -329,7 +329,7 @@ def test_leader_and_isr_is_sent_first_and_stop_replica_last() -> None:
 
 
 def test_requests_carry_the_epoch_of_the_broker_they_are_sent_to() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     cluster.context.brokers[2] = broker(2, epoch=17)
     cluster.batch.add_leader_and_isr((1, 2), cluster.partitions[0], is_new=False)
     cluster.batch.add_stop_replica((1, 2), cluster.partitions[0], delete=False)

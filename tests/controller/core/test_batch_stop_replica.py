@@ -4,11 +4,11 @@ from controller.core.commands import StopReplicaPartition, StopReplicaRequest
 from controller.core.events import BrokerResponded
 from controller.core.procedures.brokers.responses import process_broker_response
 from controller.core.triggers import TopicDeletionStopReplicaResponseReceived
-from tests.controller.core.batches import Cluster, each_version
+from tests.controller.core.batches import ThreeBrokers, each_version
 
 
 def test_CC_10_stop_replica_is_sent() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     for partition in cluster.partitions:
         cluster.batch.add_stop_replica((2,), partition, delete=False)
     cluster.send()
@@ -22,7 +22,7 @@ def test_CC_10_stop_replica_is_sent() -> None:
 
 
 def test_CC_11_delete_is_kept_when_the_replica_is_added_again() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=True)
     cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=False)
     cluster.send()
@@ -30,7 +30,7 @@ def test_CC_11_delete_is_kept_when_the_replica_is_added_again() -> None:
 
 
 def test_replica_stopped_twice_is_kept_if_neither_request_deletes_it() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     for _ in range(2):
         cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=False)
     cluster.send()
@@ -38,7 +38,7 @@ def test_replica_stopped_twice_is_kept_if_neither_request_deletes_it() -> None:
 
 
 def test_stop_replica_carries_the_leader_epoch_that_is_given_for_it() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=True, leader_epoch=-1)
     cluster.send()
     assert cluster.stop_replica()[2].partitions == (StopReplicaPartition("foo", 0, -1, True),)
@@ -48,7 +48,7 @@ def test_stop_replica_carries_the_leader_epoch_that_is_given_for_it() -> None:
 def test_CC_12_stop_replica_of_a_topic_queued_for_deletion_deletes(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
-    cluster = Cluster(protocol)
+    cluster = ThreeBrokers(protocol)
     cluster.context.queued_for_deletion["foo"] = None
     for partition in cluster.partitions:
         cluster.batch.add_stop_replica((2,), partition, delete=True)
@@ -65,7 +65,7 @@ def test_CC_12_stop_replica_of_a_topic_queued_for_deletion_deletes(
 def test_CC_13_answer_is_an_event_for_topics_whose_deletion_has_started(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
-    cluster = Cluster(protocol)
+    cluster = ThreeBrokers(protocol)
     cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
     for partition in cluster.partitions:
         cluster.batch.add_stop_replica((2,), partition, delete=True)
@@ -77,7 +77,7 @@ def test_CC_13_answer_is_an_event_for_topics_whose_deletion_has_started(
 def test_CC_14_answer_to_a_stop_replica_that_deletes_nothing_is_no_event(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
-    cluster = Cluster(protocol)
+    cluster = ThreeBrokers(protocol)
     cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
     for partition in cluster.partitions:
         cluster.batch.add_stop_replica((2,), partition, delete=False)
@@ -89,7 +89,7 @@ def test_CC_14_answer_to_a_stop_replica_that_deletes_nothing_is_no_event(
 def test_answer_is_an_event_only_for_the_replicas_that_the_request_deletes(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
-    cluster = Cluster(protocol)
+    cluster = ThreeBrokers(protocol)
     foo_0, foo_1, _ = cluster.partitions
     cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
     cluster.batch.add_stop_replica((2,), foo_0, delete=True)
@@ -98,7 +98,7 @@ def test_answer_is_an_event_only_for_the_replicas_that_the_request_deletes(
     assert events_of_answers(cluster) == [[("foo", 0)]]
 
 
-def events_of_answers(cluster: Cluster, error: int = 0) -> list[list[tuple[str, int]]]:
+def events_of_answers(cluster: ThreeBrokers, error: int = 0) -> list[list[tuple[str, int]]]:
     """The partitions of each controller event that broker 2's answers cause."""
     for issued in cluster.issued:
         answered = BrokerResponded(issued.id, 2, 1, error, [])
@@ -110,7 +110,7 @@ def events_of_answers(cluster: Cluster, error: int = 0) -> list[list[tuple[str, 
 
 def test_no_answer_is_expected_from_a_broker_without_a_channel() -> None:
     """The requests for this broker are dropped."""
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     del cluster.context.channels[2]
     cluster.batch.add_leader_and_isr((2, 3), cluster.partitions[0], is_new=False)
     cluster.batch.add_stop_replica((1, 2), cluster.partitions[1], delete=True)
@@ -121,7 +121,7 @@ def test_no_answer_is_expected_from_a_broker_without_a_channel() -> None:
 def test_answer_that_rejects_the_whole_request_is_an_event_for_its_listed_partitions() -> None:
     """KB 8.2.2, 8.6: with a stale broker epoch, no partition is listed."""
     for error, listed in ((77, []), (-1, [("foo", 0, -1), ("foo", 1, -1), ("bar", 1, -1)])):
-        cluster = Cluster()
+        cluster = ThreeBrokers()
         cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
         for partition in cluster.partitions:
             cluster.batch.add_stop_replica((2,), partition, delete=True)
@@ -134,7 +134,7 @@ def test_answer_that_rejects_the_whole_request_is_an_event_for_its_listed_partit
 
 
 def test_answers_received_without_the_role_are_no_events() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
     cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=True)
     cluster.send()
@@ -146,7 +146,7 @@ def test_answers_received_without_the_role_are_no_events() -> None:
 def test_CC_15_deleting_and_stopping_share_a_request_from_version_3_on(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
-    cluster = Cluster(protocol)
+    cluster = ThreeBrokers(protocol)
     foo_0, foo_1, bar_1 = cluster.partitions
     cluster.batch.add_stop_replica((2,), bar_1, delete=False)
     for partition in (foo_0, foo_1):
@@ -158,7 +158,7 @@ def test_CC_15_deleting_and_stopping_share_a_request_from_version_3_on(
 
 
 def test_CC_16_stop_replica_is_grouped_by_broker() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     for partition in cluster.partitions:
         cluster.batch.add_stop_replica((2, 3), partition, delete=False)
     cluster.send()
@@ -167,7 +167,7 @@ def test_CC_16_stop_replica_is_grouped_by_broker() -> None:
 
 
 def test_CC_17_stop_replica_is_sent_to_live_and_shutting_down_brokers() -> None:
-    cluster = Cluster()
+    cluster = ThreeBrokers()
     cluster.lose_one_and_shut_one_down()
     cluster.batch.add_stop_replica((2, 3), cluster.partitions[0], delete=False)
     cluster.send()
@@ -178,14 +178,14 @@ def test_CC_17_stop_replica_is_sent_to_live_and_shutting_down_brokers() -> None:
 def test_CC_18_stop_replica_version_follows_the_protocol(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
-    cluster = Cluster(protocol)
+    cluster = ThreeBrokers(protocol)
     cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=False)
     cluster.send()
     assert cluster.stop_replica()[2].version == stop_replica
 
 
 def test_partition_without_leadership_is_stopped_with_leader_epoch_minus_one() -> None:
-    cluster = Cluster(led=False)
+    cluster = ThreeBrokers(led=False)
     cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=False)
     cluster.send()
     assert cluster.stop_replica()[2].partitions[0].leader_epoch == -1

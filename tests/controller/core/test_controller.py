@@ -35,7 +35,7 @@ from tests.controller.core.procedures.topics.topic_requests import (
 from tests.controller.core.unreliable import Delivery
 
 
-class Noting(FoldObserver):
+class RecordingObserver(FoldObserver):
     """Notes what is queued, issued, sent and dropped."""
 
     def __init__(self) -> None:
@@ -57,9 +57,9 @@ class Noting(FoldObserver):
         self.dropped += [one.name for one in topics]
 
 
-def noting(cluster: Cluster) -> Noting:
+def noting(cluster: Cluster) -> RecordingObserver:
     """The observer of a daemon from now on."""
-    observer = cluster.fold.controller.observer = Noting()
+    observer = cluster.fold.controller.observer = RecordingObserver()
     return observer
 
 

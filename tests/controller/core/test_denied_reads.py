@@ -18,7 +18,7 @@ from controller.core.zookeeper_io import (
     read_znodes,
 )
 from replay.world.outcomes import ZooKeeperOutcome
-from tests.controller.core.driving import Driven
+from tests.controller.core.driving import ControllerHarness
 
 ANY_ID = CommandId(0, 0)
 Read = Callable[[Controller], Coroutine[Any, Any, object]]
@@ -43,7 +43,7 @@ def deny_last(command: ZooKeeperCommand) -> list[ZooKeeperOutcome]:
     ],
 )
 def test_denied_read_fails_the_procedure_and_names_the_znode(read: Read) -> None:
-    driven = Driven(1)
+    driven = ControllerHarness(1)
     driven.reply = deny_last
     with pytest.raises(ProcedureError, match=r"^/b cannot be read \(NoAuth\)"):
         driven.run(read(driven.controller))

@@ -37,7 +37,7 @@ from tests.controller.core.procedures.elections.electing import (
 )
 from tests.controller.core.procedures.reassignment.reassigning import ask
 from tests.controller.core.slow_sessions import (
-    SlowToExpire,
+    ZooKeeperWithSlowSessions,
     assert_elected,
     lose_the_session,
     owner,
@@ -101,7 +101,7 @@ def test_R15_controller_znode_of_the_last_session_is_replaced(rules: str) -> Non
 @both_rules
 def test_R3_election_won_by_an_ended_session_is_repeated(rules: str) -> None:
     """The reply is lost, and the next session finds the /controller of the session before."""
-    server = SlowToExpire.of_a_cluster()
+    server = ZooKeeperWithSlowSessions.of_a_cluster()
     cluster = Cluster(1, 2, zookeeper=server, rules=rules)
     cluster.lose(ELECTION, Delivery.SESSION_OVER_AFTER)
     cluster.start()
@@ -115,7 +115,7 @@ def test_R3_election_won_by_an_ended_session_is_repeated(rules: str) -> None:
 @both_rules
 def test_R3_election_lost_with_the_session_is_repeated(rules: str) -> None:
     """The request was not carried out, so that the role is still free."""
-    cluster = Cluster(1, 2, zookeeper=SlowToExpire.of_a_cluster(), rules=rules)
+    cluster = Cluster(1, 2, zookeeper=ZooKeeperWithSlowSessions.of_a_cluster(), rules=rules)
     cluster.lose(ELECTION, Delivery.SESSION_OVER)
     cluster.start()
     assert_elected(cluster, 1)

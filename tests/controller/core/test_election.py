@@ -32,7 +32,7 @@ Brokers = tuple[int, ...]
         pytest.param((2, 4), (4,), {2, 4}, True, 4, id="clean-goes-first"),
     ],
 )
-def test_offline_partition_election(
+def test_offline_partition_is_led_by_the_first_eligible_replica(
     replicas: Brokers, isr: Brokers, live: set[int], unclean: bool, leader: int
 ) -> None:
     elected = offline_partition_leader(replicas, isr, live.__contains__, unclean)
@@ -81,7 +81,9 @@ def test_controlled_shutdown_election_has_a_reason_for_each_passed_over_replica(
         pytest.param((2, 4), (), {2}, -1, id="PA-06"),
     ],
 )
-def test_reassignment_election(target: Brokers, isr: Brokers, live: set[int], leader: int) -> None:
+def test_reassignment_elects_the_first_target_replica_in_sync_and_online(
+    target: Brokers, isr: Brokers, live: set[int], leader: int
+) -> None:
     elected = reassignment_leader(target, isr, live.__contains__)
     assert (elected.leader, elected.isr) == (leader, isr)
 
@@ -95,7 +97,9 @@ def test_reassignment_election(target: Brokers, isr: Brokers, live: set[int], le
         pytest.param((2, 4), (), set(), -1, id="PA-10"),
     ],
 )
-def test_preferred_election(replicas: Brokers, isr: Brokers, live: set[int], leader: int) -> None:
+def test_preferred_election_elects_the_first_replica_or_none(
+    replicas: Brokers, isr: Brokers, live: set[int], leader: int
+) -> None:
     elected = preferred_leader(replicas, isr, live.__contains__)
     assert (elected.leader, elected.isr) == (leader, isr)
 
@@ -108,7 +112,7 @@ def test_preferred_election(replicas: Brokers, isr: Brokers, live: set[int], lea
         pytest.param((2, 4), {2, 4}, -1, (2, 4), id="PA-13"),
     ],
 )
-def test_controlled_shutdown_election(
+def test_controlled_shutdown_elects_a_replica_that_stays_up(
     isr: Brokers, shutting_down: set[int], leader: int, new_isr: Brokers
 ) -> None:
     elected = controlled_shutdown_leader(

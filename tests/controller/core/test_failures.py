@@ -9,12 +9,12 @@ from controller.core.errors import ProcedureError
 from controller.core.failures import Failures, excerpt, listed_names, report_error
 from controller.core.fold_observer import FoldObserver
 from controller.core.state import Partition
-from tests.controller.core.driving import Driven
+from tests.controller.core.driving import ControllerHarness
 
 CHOICE = Choice("t", 0, -1, "test", ((1, "offline"),))
 
 
-def notices(driven: Driven) -> list[tuple[str, str, tuple[Choice, ...]]]:
+def notices(driven: ControllerHarness) -> list[tuple[str, str, tuple[Choice, ...]]]:
     """Subject, text and failed elections of each notice since the last call."""
     return [
         (one.command.subject, one.command.text, one.reason.choices)
@@ -24,7 +24,7 @@ def notices(driven: Driven) -> list[tuple[str, str, tuple[Choice, ...]]]:
 
 
 def test_notice_about_an_error_has_its_text_and_one_about_a_defect_its_place() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     report_error(driven.controller, "failed", "t", ProcedureError("no replicas"))
     try:
         Fraction("x")
@@ -49,7 +49,7 @@ def test_znode_without_content_has_an_empty_excerpt() -> None:
 
 
 def test_failure_is_reported_once_with_its_election() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = driven.partition()
     failures = Failures(driven.controller, "no_leader")
     failures.add(partition, "no replica is online", CHOICE)
@@ -70,7 +70,7 @@ def test_failure_that_is_not_reported_again_is_observed() -> None:
             observed.append((partition, code, text, election))
 
     observed: list[object] = []
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     driven.controller.observer = Noting()
     partition = driven.partition()
     failures = Failures(driven.controller, "no_leader", {partition: "no replica is online"})

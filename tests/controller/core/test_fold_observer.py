@@ -20,7 +20,7 @@ from tests.controller.core.test_urgent_events import (
 from tests.controller.core.unreliable import Delivery
 
 
-class Noting(FoldObserver):
+class RecordingObserver(FoldObserver):
     """Notes the procedures that run. It does not distinguish pauses from ends."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Noting(FoldObserver):
         self.noted.append("end")
 
 
-class Detailed(Noting):
+class DetailedObserver(RecordingObserver):
     """Also notes pauses, answers and the end of a term."""
 
     def clears_queue(self) -> None:
@@ -52,12 +52,12 @@ class Detailed(Noting):
 
 def observed(cluster: Cluster) -> list[str]:
     """What is noted from now on."""
-    observer = cluster.fold.controller.observer = Detailed()
+    observer = cluster.fold.controller.observer = DetailedObserver()
     return observer.noted
 
 
 def test_paused_procedure_ends_and_begins_again() -> None:
-    observer = Noting()
+    observer = RecordingObserver()
     observer.begins(Startup())
     observer.pauses()
     observer.resumes(Startup())

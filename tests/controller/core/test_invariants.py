@@ -57,7 +57,7 @@ steps = st.lists(
 )
 
 
-class Watched(Cluster):
+class CheckedCluster(Cluster):
     """A cluster at IBP 2.6 that checks every command when it is issued, and every partition
     whenever no event is left."""
 
@@ -170,7 +170,7 @@ def is_failure(issued: Issued) -> bool:
 @settings(max_examples=60)
 @given(steps=steps)
 def test_invariants_hold_and_replay_issues_the_same_commands(steps: list[Step]) -> None:
-    cluster = Watched()
+    cluster = CheckedCluster()
     for step in steps:
         cluster.step(step)
         cluster.check()
@@ -200,7 +200,7 @@ EVENTFUL: list[Step] = [
 
 def digest_of_commands() -> str:
     """A digest of every command of an eventful scenario."""
-    cluster = Watched()
+    cluster = CheckedCluster()
     for step in EVENTFUL:
         cluster.step(step)
         cluster.check()

@@ -11,7 +11,7 @@ from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import delete_topic_path, topic_path
 from tests.controller.core.cluster import Cluster
-from tests.controller.core.driving import Driven, broker
+from tests.controller.core.driving import ControllerHarness, broker
 from tests.controller.core.procedures.topics.deleting import (
     cluster_with_topic,
     mark,
@@ -27,7 +27,7 @@ def preferred_replica_imbalance(context: ControllerContext) -> int:
     return gauges(context)["PreferredReplicaImbalanceCount"]
 
 
-def four_partitions(driven: Driven, state: PartitionState) -> list[Partition]:
+def four_partitions(driven: ControllerHarness, state: PartitionState) -> list[Partition]:
     """The partitions of t on broker 5."""
     partitions = [driven.partition((5,), state, number=number) for number in range(4)]
     for partition in partitions:
@@ -35,13 +35,13 @@ def four_partitions(driven: Driven, state: PartitionState) -> list[Partition]:
     return partitions
 
 
-def move(driven: Driven, partitions: list[Partition], target: PartitionState) -> None:
+def move(driven: ControllerHarness, partitions: list[Partition], target: PartitionState) -> None:
     strategy = OFFLINE if target is PartitionState.ONLINE else None
     driven.run(change_partitions(driven.controller, partitions, target, "test", strategy))
 
 
 def test_PS_20_offline_partitions_are_counted() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partitions = four_partitions(driven, PartitionState.NEW)
     move(driven, partitions, PartitionState.OFFLINE)
     assert offline_partitions(driven.context) == 4
@@ -50,14 +50,14 @@ def test_PS_20_offline_partitions_are_counted() -> None:
 
 
 def test_PS_21_topic_whose_deletion_has_started_does_not_count() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     driven.context.queued_for_deletion["t"] = driven.context.deletion_started["t"] = None
     move(driven, four_partitions(driven, PartitionState.NEW), PartitionState.OFFLINE)
     assert offline_partitions(driven.context) == 0
 
 
 def test_PS_22_offline_partitions_do_not_count_after_their_deletion() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     for partition in four_partitions(driven, PartitionState.OFFLINE):
         partition.replica_states[5] = ReplicaState.OFFLINE
     assert offline_partitions(driven.context) == 4
@@ -69,14 +69,14 @@ def test_PS_22_offline_partitions_do_not_count_after_their_deletion() -> None:
 
 def test_topic_queued_for_deletion_still_counts() -> None:
     """KB 2.2.12: a queued deletion has not started."""
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     four_partitions(driven, PartitionState.OFFLINE)
     driven.context.queued_for_deletion["t"] = driven.context.ineligible_for_deletion["t"] = None
     assert offline_partitions(driven.context) == 4
 
 
 def test_partitions_of_a_deleted_topic_do_not_count() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     four_partitions(driven, PartitionState.OFFLINE)
     driven.context.remove_topic("t")
     assert offline_partitions(driven.context) == 0

@@ -46,7 +46,7 @@ MS = 1_000_000
 NOTHING = TimerFired("x")
 
 
-class Observed:
+class ObservedMeter:
     """A `MetricsObserver` whose steps a test takes itself, at the times that it sets."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ def value_of(samples: Iterator[Sample], name: str, *labels: str) -> float:
     return found
 
 
-def count(observed: Observed, timer: str) -> float:
+def count(observed: ObservedMeter, timer: str) -> float:
     return observed.value(f"{timer_name(timer)}_count")
 
 
@@ -111,7 +111,7 @@ QUEUE_TIME = "kafka_controller_controllereventmanager_eventqueuetimems"
 
 
 def test_time_of_an_event_runs_from_its_begin_to_its_end() -> None:
-    observed = Observed()
+    observed = ObservedMeter()
     observed.at(10).begins(BrokerChange())
     assert observed.value("kafka_controller_kafkacontroller_controllerstate") == 2
     observed.at(14.5).ends()
@@ -121,7 +121,7 @@ def test_time_of_an_event_runs_from_its_begin_to_its_end() -> None:
 
 
 def test_time_of_a_paused_event_is_without_the_urgent_event() -> None:
-    observed = Observed()
+    observed = ObservedMeter()
     paused = TopicChange()
     observed.at(100).begins(paused)
     observed.at(103).pauses()
@@ -135,14 +135,14 @@ def test_time_of_a_paused_event_is_without_the_urgent_event() -> None:
 
 
 def test_event_that_the_end_of_its_term_breaks_off_is_counted() -> None:
-    observed = Observed()
+    observed = ObservedMeter()
     observed.at(0).begins(TopicChange())
     observed.at(8).clears_queue()
     assert observed.value(timer_name("TopicChange"), "0.50") == 8
 
 
 def test_paused_event_that_the_end_of_its_term_breaks_off_is_counted_once() -> None:
-    observed = Observed()
+    observed = ObservedMeter()
     observed.at(10).begins(TopicChange())
     observed.at(13).pauses()
     observed.metered.begins(BrokerChange())
@@ -156,14 +156,14 @@ def test_paused_event_that_the_end_of_its_term_breaks_off_is_counted_once() -> N
 
 
 def test_event_without_a_timer_in_kafka_is_not_timed() -> None:
-    observed = Observed()
+    observed = ObservedMeter()
     observed.at(0).begins(ConfigChange())
     observed.at(5).ends()
     assert sum(count(observed, timer) for timer in TIMERS) == 0
 
 
 def test_queue_time_runs_until_an_event_begins() -> None:
-    observed = Observed()
+    observed = ObservedMeter()
     waiting = TopicDeletion()
     observed.at(100)
     observed.controller.enqueue(waiting)
@@ -175,7 +175,7 @@ def test_queue_time_runs_until_an_event_begins() -> None:
 
 
 def test_each_of_the_events_that_are_handled_together_has_waited() -> None:
-    observed = Observed()
+    observed = ObservedMeter()
     observed.at(0)
     for number in range(3):
         observed.controller.enqueue(PartitionReassignmentIsrChange("t", number))
@@ -187,7 +187,7 @@ def test_each_of_the_events_that_are_handled_together_has_waited() -> None:
 
 
 def test_dropped_events_have_no_queue_time() -> None:
-    observed = Observed()
+    observed = ObservedMeter()
     observed.at(0)
     observed.controller.enqueue(TopicChange())
     observed.metered.clears_queue()
@@ -197,7 +197,7 @@ def test_dropped_events_have_no_queue_time() -> None:
 
 
 def test_queue_times_are_empty_after_five_idle_minutes() -> None:
-    observed = Observed()
+    observed = ObservedMeter()
     observed.handle(200_000)
     assert observed.value(f"{QUEUE_TIME}_count", now_ms=499_999) == 1
     assert observed.value(f"{QUEUE_TIME}_count", now_ms=500_000) == 0
@@ -207,14 +207,14 @@ def test_queue_times_are_empty_after_five_idle_minutes() -> None:
 def test_event_after_five_idle_minutes_is_the_first_with_a_queue_time(
     idle_ms: int, counted: int
 ) -> None:
-    observed = Observed()
+    observed = ObservedMeter()
     observed.handle(200_000)
     observed.handle(200_000 + idle_ms)
     assert observed.value(f"{QUEUE_TIME}_count") == counted
 
 
 def test_queue_times_remain_while_an_event_is_handled_for_five_minutes() -> None:
-    observed = Observed()
+    observed = ObservedMeter()
     observed.handle(1)
     observed.at(2).begins(TopicChange())
     assert observed.value(f"{QUEUE_TIME}_count", now_ms=400_000) == 1
@@ -227,7 +227,7 @@ REQUESTS = "kafka_controller_controllerchannelmanager_requestrateandqueuetimems"
 def test_interruption_of_an_event_keeps_the_queue_times() -> None:
     """Its begin is long ago. Kafka empties the histogram only when nothing was queued for so
     long."""
-    observed = Observed()
+    observed = ObservedMeter()
     observed.handle(200_000)
     observed.at(499_000)
     observed.controller.enqueue(TopicChange())
@@ -242,7 +242,7 @@ QUEUED = "kafka_controller_controllerchannelmanager_queuesize"
 
 
 def test_request_waits_until_the_response_to_the_one_before() -> None:
-    observed = Observed()
+    observed = ObservedMeter()
     observed.at(100)
     observed.open()
     observed.request(2)
@@ -257,7 +257,7 @@ def test_request_waits_until_the_response_to_the_one_before() -> None:
 
 
 def test_every_leader_and_isr_response_is_counted_once() -> None:
-    observed = Observed()
+    observed = ObservedMeter()
     observed.at(0)
     observed.open()
     observed.request(2)
@@ -271,7 +271,7 @@ def test_every_leader_and_isr_response_is_counted_once() -> None:
 
 
 def test_leader_and_isr_response_that_is_handled_as_an_event_is_counted_once() -> None:
-    observed = Observed()
+    observed = ObservedMeter()
     observed.at(0)
     observed.open()
     observed.request(2)
@@ -285,7 +285,7 @@ def test_leader_and_isr_response_that_is_handled_as_an_event_is_counted_once() -
 
 
 def test_closed_channel_has_no_metrics() -> None:
-    observed = Observed()
+    observed = ObservedMeter()
     observed.open()
     observed.request(2)
     observed.close()
@@ -296,7 +296,7 @@ def test_closed_channel_has_no_metrics() -> None:
 
 
 def test_response_by_way_of_a_closed_channel_leaves_the_queue_of_the_next_one() -> None:
-    observed = Observed()
+    observed = ObservedMeter()
     observed.open(1)
     observed.request(2)
     observed.request(3)
@@ -311,7 +311,7 @@ def test_response_by_way_of_a_closed_channel_leaves_the_queue_of_the_next_one() 
 
 
 def test_request_to_a_broker_without_a_channel_is_not_counted() -> None:
-    observed = Observed()
+    observed = ObservedMeter()
     observed.request(2)
     assert observed.value("kafka_controller_controllerchannelmanager_totalqueuesize") == 0
 

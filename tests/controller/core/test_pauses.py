@@ -5,7 +5,7 @@ from typing import Literal
 import pytest
 
 from controller.core.pauses import slices
-from tests.controller.core.driving import Driven
+from tests.controller.core.driving import ControllerHarness
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,6 @@ from tests.controller.core.driving import Driven
 def test_elections_are_divided_into_slices_but_not_under_kafkas_rules(
     rules: Literal["refold", "kafka"], count: int, sizes: list[int]
 ) -> None:
-    found = list(slices(Driven(5, rules=rules).controller, range(count)))
+    found = list(slices(ControllerHarness(5, rules=rules).controller, range(count)))
     assert list(map(len, found)) == sizes
     assert [one for part in found for one in part] == list(range(count))

@@ -15,7 +15,7 @@ from tests.controller.core.procedures.reassignment.reassigning import ask, put_r
 from tests.controller.core.procedures.topics.deleting import mark_quietly
 
 
-class Reversed(ProcessingOrder):
+class ReversedOrder(ProcessingOrder):
     """The reverse order."""
 
     def partitions(self, partitions: Iterable[Partition]) -> list[Partition]:
@@ -31,7 +31,7 @@ class Reversed(ProcessingOrder):
         return super().brokers(brokers)[::-1]
 
 
-in_both_orders = pytest.mark.parametrize("turns", [ProcessingOrder(), Reversed()])
+in_both_orders = pytest.mark.parametrize("turns", [ProcessingOrder(), ReversedOrder()])
 
 
 def cluster_of(turns: ProcessingOrder, *topics: str) -> Cluster:

@@ -31,7 +31,7 @@ from tests.controller.core.procedures.reassignment.test_undeletable_requests imp
     request_with_child,
     two_replicas,
 )
-from tests.controller.core.slow_sessions import SlowToExpire, lose_the_session, owner
+from tests.controller.core.slow_sessions import ZooKeeperWithSlowSessions, lose_the_session, owner
 from tests.controller.core.unreliable import Delivery
 
 
@@ -68,14 +68,14 @@ def change_unseen(cluster: Cluster) -> None:
 
 
 def waiting_for_own_znode() -> Cluster:
-    server = SlowToExpire.of_a_cluster()
+    server = ZooKeeperWithSlowSessions.of_a_cluster()
     cluster = Cluster(1, 2, zookeeper=server, waits_for_own_znode=True, take_over=True).start()
     lose_the_session(cluster)
     return cluster
 
 
 def broker_is_faster(cluster: Cluster) -> None:
-    assert isinstance(cluster.zookeeper, SlowToExpire), "the server of this scenario"
+    assert isinstance(cluster.zookeeper, ZooKeeperWithSlowSessions), "the server of this scenario"
     cluster.zookeeper.expire(owner(cluster))
     cluster.take_role(1)
     cluster.run()

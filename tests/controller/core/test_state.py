@@ -88,7 +88,7 @@ def test_CX_05_topic_returns_its_partitions(context: ControllerContext) -> None:
         (Assignment((1, 2, 3, 4)), False, (1, 2, 3, 4), (1, 2, 3, 4)),
     ],
 )
-def test_CX_06_origin_and_target_of_an_assignment(
+def test_CX_06_assignment_has_an_origin_and_a_target(
     assignment: Assignment,
     is_being_reassigned: bool,
     origin: tuple[int, ...],

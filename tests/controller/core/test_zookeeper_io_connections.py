@@ -42,7 +42,7 @@ from controller.core.zookeeper_io import (
     write_together,
 )
 from replay.world.outcomes import ZooKeeperOutcome, carry_out, without_reply
-from tests.controller.core.driving import Driven
+from tests.controller.core.driving import ControllerHarness
 
 ANY_ID = CommandId(0, 0)
 REASON = Reason("test")
@@ -67,7 +67,7 @@ def two_groups() -> list[tuple[list[WriteOperation], Reason]]:
     return [([SetData("/a", OURS, 0)], REASON), ([SetData("/b", OURS, 0)], REASON)]
 
 
-class Connected(Driven):
+class ConnectedController(ControllerHarness):
     """A controller with znodes /a and /b. `commands` has each command with its connection.
 
     The replies to the next `lost` commands are lost: they end with `error`. `is_done`: ZooKeeper
@@ -113,11 +113,11 @@ class Connected(Driven):
         return self.run(access(self.controller))
 
 
-def children_of_both(driven: Connected) -> Any:
+def children_of_both(driven: ConnectedController) -> Any:
     return driven.run_access(ACCESSES["list children of several"])
 
 
-def write_both(driven: Connected) -> Any:
+def write_both(driven: ConnectedController) -> Any:
     return driven.run_access(ACCESSES["write several multis"])
 
 
@@ -126,7 +126,7 @@ def write_both(driven: Connected) -> Any:
 
 @pytest.mark.parametrize("name", ACCESSES)
 def test_command_without_a_connection_waits_for_one(name: str) -> None:
-    driven = Connected()
+    driven = ConnectedController()
     driven.controller.is_connected = False
     driven.run_access(ACCESSES[name])
     assert set(driven.connections()) == {1}
@@ -134,7 +134,7 @@ def test_command_without_a_connection_waits_for_one(name: str) -> None:
 
 @pytest.mark.parametrize("name", ACCESSES)
 def test_procedure_with_a_lost_reply_continues_on_the_next_connection(name: str) -> None:
-    driven = Connected()
+    driven = ConnectedController()
     driven.lost = 1
     driven.run_access(ACCESSES[name])
     issued_together = 2 if "several" in name else 1
@@ -144,7 +144,7 @@ def test_procedure_with_a_lost_reply_continues_on_the_next_connection(name: str)
 
 @pytest.mark.parametrize("lost", [1, 2])
 def test_children_of_several_znodes_are_listed_again_after_a_loss(lost: int) -> None:
-    driven = Connected()
+    driven = ConnectedController()
     driven.lost = lost
     assert children_of_both(driven) == {"/a": ["child"], "/b": []}
     assert driven.connections() == [0, 0, 1, 1]
@@ -153,7 +153,7 @@ def test_children_of_several_znodes_are_listed_again_after_a_loss(lost: int) -> 
 def test_children_lost_before_a_new_connection_are_listed_on_it_at_once() -> None:
     """The last loss is reported after the new connection. The procedure must not wait for a further
     connection, which may never come."""
-    driven = Connected()
+    driven = ConnectedController()
     driven.lost, driven.losing = 2, driven.reconnect
     assert children_of_both(driven) == {"/a": ["child"], "/b": []}
     assert driven.connections() == [0, 0, 1, 1]
@@ -161,7 +161,7 @@ def test_children_lost_before_a_new_connection_are_listed_on_it_at_once() -> Non
 
 @pytest.mark.parametrize("is_connected_again", [False, True])
 def test_end_of_the_session_ends_a_procedure_that_lists_children(is_connected_again: bool) -> None:
-    driven = Connected()
+    driven = ConnectedController()
     driven.lost, driven.error = 2, SESSION_EXPIRED
     if is_connected_again:
         driven.losing = driven.reconnect
@@ -171,14 +171,14 @@ def test_end_of_the_session_ends_a_procedure_that_lists_children(is_connected_ag
 
 
 def test_subtree_watch_with_a_lost_reply_is_requested_again() -> None:
-    driven = Connected()
+    driven = ConnectedController()
     driven.lost = 1
     assert driven.run_access(ACCESSES["watch a subtree"]) == OK
     assert driven.connections() == [0, 1]
 
 
 def test_latest_znodes_are_read_without_a_watch() -> None:
-    driven = Connected()
+    driven = ConnectedController()
     driven.run(read_latest(driven.controller, ["/a"], "test"))
     driven.put("/a", THEIRS)
     assert driven.zookeeper.take_events(driven.session) == []
@@ -187,7 +187,7 @@ def test_latest_znodes_are_read_without_a_watch() -> None:
 # The outcome of a lost write ------------------------------------------------------------------
 
 
-def lose_write(driven: Connected, operation: WriteOperation) -> tuple[int, int, int]:
+def lose_write(driven: ConnectedController, operation: WriteOperation) -> tuple[int, int, int]:
     """Error and version of a write whose reply is lost, and how often it was issued."""
     driven.lost = 1
     done = driven.run(write(driven.controller, [operation], REASON))
@@ -196,18 +196,18 @@ def lose_write(driven: Connected, operation: WriteOperation) -> tuple[int, int, 
 
 
 def test_lost_change_of_a_deleted_znode_found_no_node() -> None:
-    driven = Connected()
+    driven = ConnectedController()
     driven.losing = lambda: driven.remove("/b")
     assert lose_write(driven, SetData("/b", OURS, 0)) == (NO_NODE, -1, 1)
 
 
 def test_lost_change_to_the_same_content_is_done_again() -> None:
-    driven = Connected()
+    driven = ConnectedController()
     assert lose_write(driven, SetData("/a", b"before", 0)) == (OK, 1, 2)
 
 
 def test_lost_change_of_a_znode_with_a_later_version_is_not_repeated() -> None:
-    driven = Connected()
+    driven = ConnectedController()
 
     def write_twice() -> None:
         driven.put("/a", THEIRS)
@@ -219,7 +219,7 @@ def test_lost_change_of_a_znode_with_a_later_version_is_not_repeated() -> None:
 
 def test_lost_creation_of_a_znode_without_content_is_done() -> None:
     """ZooKeeper's reply to the read has no content."""
-    driven = Connected()
+    driven = ConnectedController()
     driven.is_done = True
     note = driven.reply
 
@@ -237,14 +237,14 @@ def test_lost_creation_of_a_znode_without_content_is_done() -> None:
 # Multis ---------------------------------------------------------------------------------------
 
 
-def multis(driven: Connected) -> int:
+def multis(driven: ConnectedController) -> int:
     """How many multis were issued."""
     return sum(isinstance(one, WriteAtomically) for _, one in driven.commands)
 
 
 @pytest.mark.parametrize("is_done", [False, True])
 def test_guarded_multi_with_a_lost_reply_is_done_once(is_done: bool) -> None:
-    driven = Connected()
+    driven = ConnectedController()
     driven.lost, driven.is_done = 1, is_done
     operations: list[WriteOperation] = [SetData("/a", OURS, 0), SetData("/b", OURS, 0)]
     assert driven.run(write_together(driven.controller, operations, REASON)) == [OK, OK]
@@ -253,7 +253,7 @@ def test_guarded_multi_with_a_lost_reply_is_done_once(is_done: bool) -> None:
 
 
 def test_multi_with_a_lost_reply_is_reported_as_lost() -> None:
-    driven = Connected()
+    driven = ConnectedController()
     driven.lost = 1
     errors = driven.run_access(ACCESSES["write a multi"])
     assert errors == [CONNECTION_LOSS]
@@ -262,7 +262,7 @@ def test_multi_with_a_lost_reply_is_reported_as_lost() -> None:
 
 @pytest.mark.parametrize("name", ["write", "write a guarded multi", "write several multis"])
 def test_write_of_a_deposed_controller_is_fenced(name: str) -> None:
-    driven = Connected()
+    driven = ConnectedController()
     driven.put(CONTROLLER_EPOCH, b"51")
     with pytest.raises(ControllerMovedError, match="a guarded write was refused"):
         driven.run_access(ACCESSES[name])
@@ -270,7 +270,7 @@ def test_write_of_a_deposed_controller_is_fenced(name: str) -> None:
 
 
 def test_several_multis_with_a_lost_reply_are_returned_after_the_new_connection() -> None:
-    driven = Connected()
+    driven = ConnectedController()
     driven.lost = 1
     assert write_both(driven) == [[CONNECTION_LOSS], [OK]]
     assert driven.controller.connections == 1
@@ -278,13 +278,13 @@ def test_several_multis_with_a_lost_reply_are_returned_after_the_new_connection(
 
 
 def test_refused_multi_does_not_affect_the_next_one() -> None:
-    driven = Connected()
+    driven = ConnectedController()
     driven.put("/a", THEIRS)
     assert write_both(driven) == [[BAD_VERSION], [OK]]
 
 
 def test_multis_with_replies_of_two_operations_have_all_their_results() -> None:
-    driven = Connected()
+    driven = ConnectedController()
     driven.remove("/b")
     driven.reply = lambda command: carry_out(
         driven.zookeeper, driven.session, ANY_ID, command, 0, page=2
@@ -297,6 +297,6 @@ def test_multis_with_replies_of_two_operations_have_all_their_results() -> None:
 
 
 def test_no_multis_need_no_command() -> None:
-    driven = Connected()
+    driven = ConnectedController()
     assert driven.run(write_groups(driven.controller, [])) == []
     assert driven.commands == []

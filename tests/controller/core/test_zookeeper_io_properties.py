@@ -28,7 +28,7 @@ from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import write
 from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from replay.world.zookeeper import ZooKeeper
-from tests.controller.core.driving import Driven
+from tests.controller.core.driving import ControllerHarness
 
 PATHS = ("/a", "/b", "/c", "/d")
 ANY_ID = CommandId(0, 0)
@@ -82,7 +82,7 @@ class LossyServer:
     After each loss a lagging server answers, until a sync.
     """
 
-    def __init__(self, driven: Driven, plan: Sequence[Loss | None]) -> None:
+    def __init__(self, driven: ControllerHarness, plan: Sequence[Loss | None]) -> None:
         self.driven = driven
         self.happened: dict[str, int] = {}
         self.changed: dict[str, None] = {}
@@ -149,7 +149,7 @@ class LossyServer:
 def test_results_match_the_tree(
     operations: list[WriteOperation], there: list[str], plan: list[Loss | None]
 ) -> None:
-    driven = Driven()
+    driven = ControllerHarness()
     for path in there:
         driven.put(path, b"before")
     server = LossyServer(driven, plan)

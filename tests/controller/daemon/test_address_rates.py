@@ -61,7 +61,7 @@ def quota(rate: str) -> bytes:
     return znodes.write_config({RATE: rate})
 
 
-class Applied:
+class AppliedSettings:
     """What the front receives."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ async def test_quotas_are_followed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(followed_settings, "READ_EVERY_SECONDS", 0.01)
-    session, applied = Session({}), Applied()
+    session, applied = Session({}), AppliedSettings()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(AddressRateReader(session.reads, applied).keep)
         session.content = {
@@ -114,7 +114,7 @@ async def test_quotas_that_were_read_count_while_zookeeper_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch, after_list: bool
 ) -> None:
     monkeypatch.setattr(followed_settings, "READ_EVERY_SECONDS", 0.01)
-    session, applied = Session({"<default>": quota("7")}), Applied()
+    session, applied = Session({"<default>": quota("7")}), AppliedSettings()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(AddressRateReader(session.reads, applied).keep)
         await applied.until(1)

@@ -13,7 +13,7 @@ from controller.daemon.garbage import DroppedTopics, GarbageCollection
 
 
 @pytest.fixture(autouse=True)
-def thawed() -> Iterator[None]:
+def unfreeze_after_the_test() -> Iterator[None]:
     yield
     gc.unfreeze()
     gc.enable()

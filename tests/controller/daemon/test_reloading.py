@@ -15,7 +15,7 @@ from controller.settings.sources import RawSetting
 NEEDED = "zookeeper.connect=zk:2181\nbroker.id=1000\nrefold.log.dir=/logs\n"
 
 
-class Reloaded:
+class ReloadedSettings:
     """A reload with the settings that it applied."""
 
     def __init__(self, file: Path, *flags: RawSetting) -> None:
@@ -30,9 +30,9 @@ class Reloaded:
 
 
 @pytest.fixture
-def reloaded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Reloaded]:
+def reloaded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[ReloadedSettings]:
     caplog.set_level(logging.INFO)
-    yield Reloaded(tmp_path / "server.properties")
+    yield ReloadedSettings(tmp_path / "server.properties")
     for one in ("controller", "eventstore"):
         logging.getLogger(one).setLevel(logging.NOTSET)
 
@@ -57,7 +57,7 @@ def handlers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_safe_settings_are_applied(
-    reloaded: Reloaded, handlers: list[str], caplog: pytest.LogCaptureFixture
+    reloaded: ReloadedSettings, handlers: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The change of the level is confirmed although the new one leaves such messages out."""
     reloaded.change(
@@ -76,7 +76,7 @@ def test_safe_settings_are_applied(
 
 
 def test_settings_that_need_a_restart_are_named_until_then_without_their_values(
-    reloaded: Reloaded, caplog: pytest.LogCaptureFixture
+    reloaded: ReloadedSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
     reloaded.change(
         "unclean.leader.election.enable=true\nrefold.listeners=PLAINTEXT://:1\n"
@@ -97,7 +97,7 @@ def test_settings_that_need_a_restart_are_named_until_then_without_their_values(
 
 
 def test_messages_of_a_new_level_count_at_once(
-    reloaded: Reloaded, caplog: pytest.LogCaptureFixture
+    reloaded: ReloadedSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
     reloaded.change("refold.messages.level=error\n")
     reloaded.reloader.reload()
@@ -113,7 +113,7 @@ def test_messages_of_a_new_level_count_at_once(
 
 
 def test_invalid_setting_changes_nothing(
-    reloaded: Reloaded, handlers: list[str], caplog: pytest.LogCaptureFixture
+    reloaded: ReloadedSettings, handlers: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     reloaded.change("refold.log.retention.ms=soon\nrefold.messages.level=error\n")
     reloaded.reloader.reload()
@@ -132,7 +132,7 @@ def test_option_of_the_command_line_still_takes_precedence(
 ) -> None:
     caplog.set_level(logging.INFO)
     flag = RawSetting("refold.log.retention.ms", "9000", "--retention")
-    reloaded = Reloaded(tmp_path / "server.properties", flag)
+    reloaded = ReloadedSettings(tmp_path / "server.properties", flag)
     reloaded.change("refold.log.retention.ms=1000\n")
     reloaded.reloader.reload()
     assert reloaded.applied[0].retention_ms == 9000

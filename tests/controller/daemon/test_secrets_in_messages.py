@@ -21,7 +21,7 @@ from tests.controller.settings.test_security import (
     PLAIN_LOGIN,
     SCRAM_LOGIN,
     SECURE,
-    Stores,
+    SecurityFiles,
     jaas,
     loaded,
     stores,
@@ -49,7 +49,7 @@ def assert_no_message_has(caplog: pytest.LogCaptureFixture, secrets: Iterable[st
 @pytest.mark.parametrize(("mechanism", "login"), [("PLAIN", PLAIN_LOGIN), ("SCRAM", SCRAM_LOGIN)])
 def test_settings_are_read_without_a_password_in_a_message(
     tmp_path: Path,
-    stores: Stores,
+    stores: SecurityFiles,
     caplog: pytest.LogCaptureFixture,
     mechanism: str,
     login: str,

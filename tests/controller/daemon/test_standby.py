@@ -49,7 +49,7 @@ def roles(daemon: Refold) -> list[str]:
     return [one["code"] for one in daemon.messages() if one.get("code") in codes]
 
 
-class Watched(NamedTuple):
+class DaemonWithStatus(NamedTuple):
     """A daemon with a status socket, whose path must be short."""
 
     daemon: Refold
@@ -86,7 +86,7 @@ async def test_active_daemon_lists_its_standbys(lab_cluster: LabCluster) -> None
         sockets = [f"{folder}/{number}.sock" for number in range(2)]
         options = [("--standby", "--status-socket", one) for one in sockets]
         active = await lab_cluster.controlling(*options[0], settings=SHORT)
-        watched = Watched(active, sockets[0])
+        watched = DaemonWithStatus(active, sockets[0])
         await watched.until_standbys()
         await write_by_another_program(lab_cluster, b'{"host":"\xff"}')
         first = lab_cluster.daemon("--standby", settings=SHORT)
@@ -99,7 +99,7 @@ async def test_active_daemon_lists_its_standbys(lab_cluster: LabCluster) -> None
         assert {one["version"] for one in shown} == {own["version"]}
         assert {one["broker_id"] for one in shown} == {OWN_ID}
         assert all(one["core"] and one["host"] and one["started"] for one in shown)
-        of_second = Watched(second, sockets[1])
+        of_second = DaemonWithStatus(second, sockets[1])
         assert (await of_second.status())["standbys"] is None
         first.kill()
         await first.ended()

@@ -16,7 +16,7 @@ from tests.controller.daemon.peers import DaemonHarness
 OTHER = 1
 
 
-class Observed:
+class ObservedStatus:
     """A harness and the source of its status. `session` is what the connection says."""
 
     def __init__(self, harness: DaemonHarness, fold: object) -> None:
@@ -39,8 +39,8 @@ class Observed:
         return self.source.status()
 
 
-def observed(harness: DaemonHarness) -> Observed:
-    return Observed(harness, harness.fold)
+def observed(harness: DaemonHarness) -> ObservedStatus:
+    return ObservedStatus(harness, harness.fold)
 
 
 def test_daemon_that_does_not_run_yet_waits_for_zookeeper() -> None:

@@ -131,7 +131,7 @@ def test_problem_does_not_repeat_its_path() -> None:
     )
 
 
-class Denying:
+class DenyingClient:
     """A client of a cluster with these znodes, some of which may not be read."""
 
     def __init__(self, contents: dict[str, bytes], denied: list[str]) -> None:
@@ -156,7 +156,7 @@ class Denying:
 @pytest.mark.parametrize("path", sorted({*USABLE, "/brokers"}))
 async def test_denied_znode_is_named_and_all_others_are_read(path: str) -> None:
     """It is no reason to report znodes below it as missing."""
-    found = await read_tree(Denying(USABLE, [path]))  # type: ignore[arg-type]
+    found = await read_tree(DenyingClient(USABLE, [path]))  # type: ignore[arg-type]
     below = [one for one in USABLE if one == path or one.startswith(f"{path}/")]
     assert dict(found.contents) == {one: USABLE[one] for one in USABLE if one not in below}
     status = status_of(found)
@@ -167,6 +167,6 @@ async def test_denied_znode_is_named_and_all_others_are_read(path: str) -> None:
 
 async def test_several_denied_znodes_are_named() -> None:
     denied = ["/brokers/state/2", "/brokers/topics/t/0/ISR", "/brokers/ids/1"]
-    status = status_of(await read_tree(Denying(USABLE, denied)))  # type: ignore[arg-type]
+    status = status_of(await read_tree(DenyingClient(USABLE, denied)))  # type: ignore[arg-type]
     assert sorted(status.denied) == sorted(status.problems) == sorted(denied)
     assert (status.brokers, status.queues) == ({"1": ""}, {"1": 0, "2": None})

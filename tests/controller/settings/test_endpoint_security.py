@@ -10,7 +10,14 @@ from controller.security.oauthbearer import TokenRules
 from controller.security.passwords import Password
 from controller.settings.errors import SettingsError
 from controller.settings.settings import Settings, load
-from tests.controller.settings.test_security import NEEDED, OAUTH, Stores, loaded, problems, stores
+from tests.controller.settings.test_security import (
+    NEEDED,
+    OAUTH,
+    SecurityFiles,
+    loaded,
+    problems,
+    stores,
+)
 
 __all__ = ["stores"]
 
@@ -19,7 +26,7 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 
 
-def of_listener(stores: Stores, protocol: str, **more: str) -> dict[str, str]:
+def of_listener(stores: SecurityFiles, protocol: str, **more: str) -> dict[str, str]:
     return {
         "listeners": "CLIENTS://:9093",
         "listener.security.protocol.map": f"CLIENTS:{protocol},PLAINTEXT:PLAINTEXT",
@@ -34,7 +41,7 @@ def read(folder: Path, content: dict[str, str]) -> Settings:
     return loaded(folder, content)
 
 
-def test_listener_has_the_keys_of_a_broker(tmp_path: Path, stores: Stores) -> None:
+def test_listener_has_the_keys_of_a_broker(tmp_path: Path, stores: SecurityFiles) -> None:
     content = of_listener(
         stores,
         "SASL_SSL",
@@ -60,7 +67,7 @@ def test_listener_has_the_keys_of_a_broker(tmp_path: Path, stores: Stores) -> No
     ],
 )
 def test_certificates_of_clients_are_asked_for_as_in_kafka(
-    tmp_path: Path, stores: Stores, protocol: str, key: str, asked: str
+    tmp_path: Path, stores: SecurityFiles, protocol: str, key: str, asked: str
 ) -> None:
     content = of_listener(stores, protocol, **{key: "required"})
     tls = read(tmp_path, content).security.endpoint["CLIENTS"].tls
@@ -83,12 +90,14 @@ def test_certificates_of_clients_are_asked_for_as_in_kafka(
     ],
 )
 def test_key_that_refold_cannot_follow_is_refused_by_name(
-    tmp_path: Path, stores: Stores, key: str, value: str, reported: str
+    tmp_path: Path, stores: SecurityFiles, key: str, value: str, reported: str
 ) -> None:
     assert reported in problems(tmp_path, of_listener(stores, "SASL_SSL", **{key: value}))
 
 
-def test_oauthbearer_has_the_options_of_kafkas_validator(tmp_path: Path, stores: Stores) -> None:
+def test_oauthbearer_has_the_options_of_kafkas_validator(
+    tmp_path: Path, stores: SecurityFiles
+) -> None:
     def of(options: str) -> dict[str, str]:
         keys = {
             "sasl.enabled.mechanisms": "OAUTHBEARER",
@@ -111,7 +120,7 @@ def test_oauthbearer_has_the_options_of_kafkas_validator(tmp_path: Path, stores:
     )
 
 
-def test_gssapi_is_refused_with_what_to_do(tmp_path: Path, stores: Stores) -> None:
+def test_gssapi_is_refused_with_what_to_do(tmp_path: Path, stores: SecurityFiles) -> None:
     content = of_listener(stores, "SASL_SSL", **{"sasl.enabled.mechanisms": "GSSAPI"})
     assert (
         "sasl.enabled.mechanisms=GSSAPI: refold's endpoint does not support GSSAPI, only PLAIN, "
@@ -131,7 +140,7 @@ def test_gssapi_is_refused_with_what_to_do(tmp_path: Path, stores: Stores) -> No
     ],
 )
 def test_mechanism_of_brokers_must_be_enabled_at_the_inter_broker_listener(
-    tmp_path: Path, stores: Stores, mechanism: str, prefix: str, is_allowed: bool
+    tmp_path: Path, stores: SecurityFiles, mechanism: str, prefix: str, is_allowed: bool
 ) -> None:
     key = "sasl.mechanism.inter.broker.protocol"
     content = of_listener(
@@ -170,7 +179,7 @@ def test_mechanism_of_brokers_must_be_enabled_at_the_inter_broker_listener(
     ],
 )
 def test_listener_where_a_client_may_claim_to_be_a_super_user_is_named(
-    tmp_path: Path, stores: Stores, protocol: str, changes: dict[str, str], is_warned: bool
+    tmp_path: Path, stores: SecurityFiles, protocol: str, changes: dict[str, str], is_warned: bool
 ) -> None:
     content = NEEDED | of_listener(
         stores,
@@ -194,7 +203,7 @@ def test_listener_where_a_client_may_claim_to_be_a_super_user_is_named(
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 @pytest.mark.parametrize("plain_is_first", [True, False])
 def test_section_of_the_jaas_file_may_have_a_login_module_of_each_mechanism(
-    tmp_path: Path, stores: Stores, mechanism: str, plain_is_first: bool
+    tmp_path: Path, stores: SecurityFiles, mechanism: str, plain_is_first: bool
 ) -> None:
     modules = [
         f'{PLAIN} username="plain" password="topsecret" user_alice="topsecret2";',
@@ -232,7 +241,7 @@ def test_section_of_the_jaas_file_may_have_a_login_module_of_each_mechanism(
     ],
 )
 def test_problem_of_the_authorizer_is_the_first_of_several(
-    tmp_path: Path, stores: Stores, authorizer: str, key: str, value: str
+    tmp_path: Path, stores: SecurityFiles, authorizer: str, key: str, value: str
 ) -> None:
     content = {
         **of_listener(stores, "SASL_SSL", **{key: value}),
@@ -275,7 +284,7 @@ def test_authorizer_that_refold_cannot_follow_is_refused(
     assert f"{key}={value}" in problems(tmp_path, content)
 
 
-def test_time_of_a_login_is_that_of_its_mechanism(tmp_path: Path, stores: Stores) -> None:
+def test_time_of_a_login_is_that_of_its_mechanism(tmp_path: Path, stores: SecurityFiles) -> None:
     content = of_listener(
         stores,
         "SASL_SSL",

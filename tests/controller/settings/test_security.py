@@ -22,7 +22,7 @@ SCRAM_LOGIN = f"{MODULES}.scram.ScramLoginModule required username=kafka passwor
 OAUTH = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required"
 
 
-class Stores:
+class SecurityFiles:
     """Files that settings name."""
 
     def __init__(self, folder: Path) -> None:
@@ -31,8 +31,8 @@ class Stores:
 
 
 @pytest.fixture(scope="module")
-def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
-    return Stores(tmp_path_factory.mktemp("stores"))
+def stores(tmp_path_factory: pytest.TempPathFactory) -> SecurityFiles:
+    return SecurityFiles(tmp_path_factory.mktemp("stores"))
 
 
 def loaded(
@@ -70,7 +70,7 @@ def test_without_keys_zookeeper_is_plain(tmp_path: Path) -> None:
     assert zookeeper(tmp_path, {"zookeeper.ssl.client.enable": "false"}) == PLAIN
 
 
-def test_tls_of_zookeeper_is_read_from_kafkas_keys(tmp_path: Path, stores: Stores) -> None:
+def test_tls_of_zookeeper_is_read_from_kafkas_keys(tmp_path: Path, stores: SecurityFiles) -> None:
     found = zookeeper(
         tmp_path,
         {
@@ -175,7 +175,7 @@ def test_login_to_zookeeper_may_be_in_settings(tmp_path: Path) -> None:
     ],
 )
 def test_unusable_setting_for_zookeeper_is_refused(
-    tmp_path: Path, stores: Stores, content: dict[str, str], reported: str
+    tmp_path: Path, stores: SecurityFiles, content: dict[str, str], reported: str
 ) -> None:
     files = {"JAAS": str(jaas(tmp_path, "Client")), "OWN": str(stores.own.pkcs12)}
     assert reported in problems(
@@ -186,7 +186,7 @@ def test_unusable_setting_for_zookeeper_is_refused(
 # Brokers -------------------------------------------------------------------------------------
 
 
-def secured(stores: Stores, mechanism: str, login: str) -> dict[str, str]:
+def secured(stores: SecurityFiles, mechanism: str, login: str) -> dict[str, str]:
     """Settings of a cluster with one listener, SECURE."""
     return {
         "listener.security.protocol.map": "SECURE:SASL_SSL,PLAINTEXT:PLAINTEXT",
@@ -203,7 +203,7 @@ def secured(stores: Stores, mechanism: str, login: str) -> dict[str, str]:
     [("PLAIN", PLAIN_LOGIN), ("SCRAM-SHA-256", SCRAM_LOGIN), ("SCRAM-SHA-512", SCRAM_LOGIN)],
 )
 async def test_login_to_brokers_is_read_from_the_listener(
-    tmp_path: Path, stores: Stores, mechanism: str, login: str
+    tmp_path: Path, stores: SecurityFiles, mechanism: str, login: str
 ) -> None:
     settings = loaded(tmp_path, secured(stores, mechanism, login))
     arguments = settings.security.brokers.arguments(SECURE)
@@ -220,7 +220,7 @@ async def test_login_to_brokers_is_read_from_the_listener(
 
 
 def test_key_for_the_daemon_alone_precedes_that_of_the_broker(
-    tmp_path: Path, stores: Stores
+    tmp_path: Path, stores: SecurityFiles
 ) -> None:
     own = PLAIN_LOGIN.replace("username=kafka", "username=refold")
     key = "refold.listener.name.secure.plain.sasl.jaas.config"
@@ -241,7 +241,9 @@ def test_keys_of_delegation_tokens_are_named_without_their_value(tmp_path: Path)
     assert "topsecret" not in warning
 
 
-def test_security_protocol_selects_the_listener_of_its_name(tmp_path: Path, stores: Stores) -> None:
+def test_security_protocol_selects_the_listener_of_its_name(
+    tmp_path: Path, stores: SecurityFiles
+) -> None:
     content = {
         "security.inter.broker.protocol": "SSL",
         "ssl.truststore.location": str(stores.authority.pem),
@@ -260,7 +262,7 @@ def test_reference_in_a_message_is_not_resolved(tmp_path: Path) -> None:
     assert "zookeeper.set.acl=${env:HOME}: must be true or false" in problems(tmp_path, content)
 
 
-def test_login_to_brokers_may_be_in_the_jaas_file(tmp_path: Path, stores: Stores) -> None:
+def test_login_to_brokers_may_be_in_the_jaas_file(tmp_path: Path, stores: SecurityFiles) -> None:
     file = tmp_path / "brokers.conf"
     other = PLAIN_LOGIN.replace("kafka", "other")
     file.write_text(f"KafkaServer {{ {other} }}; secure.KafkaServer {{ {PLAIN_LOGIN} }};")
@@ -269,7 +271,9 @@ def test_login_to_brokers_may_be_in_the_jaas_file(tmp_path: Path, stores: Stores
     assert settings.security.brokers.arguments(SECURE)["sasl_plain_username"] == "kafka"
 
 
-async def test_unsecured_oauthbearer_tokens_are_kafkas(tmp_path: Path, stores: Stores) -> None:
+async def test_unsecured_oauthbearer_tokens_are_kafkas(
+    tmp_path: Path, stores: SecurityFiles
+) -> None:
     login = f'{OAUTH} unsecuredLoginStringClaim_sub="refold" unsecuredLoginLifetimeSeconds="60";'
     settings = loaded(tmp_path, secured(stores, "OAUTHBEARER", login))
     arguments = settings.security.brokers.arguments(SECURE)
@@ -279,7 +283,7 @@ async def test_unsecured_oauthbearer_tokens_are_kafkas(tmp_path: Path, stores: S
     assert token.endswith(".")
 
 
-def test_listener_with_tls_only_needs_no_login(tmp_path: Path, stores: Stores) -> None:
+def test_listener_with_tls_only_needs_no_login(tmp_path: Path, stores: SecurityFiles) -> None:
     content = {
         "listener.security.protocol.map": "SECURE:SASL_SSL,CONTROL:SSL,PLAINTEXT:PLAINTEXT",
         "inter.broker.listener.name": "SECURE",
@@ -297,7 +301,7 @@ def test_listener_with_tls_only_needs_no_login(tmp_path: Path, stores: Stores) -
     [("SECURE", "PLAINTEXT"), ("SECURE", "SASL_PLAINTEXT"), ("OTHER", "SSL")],
 )
 def test_listener_registered_with_another_protocol_is_not_used(
-    tmp_path: Path, stores: Stores, listener: str, protocol: str
+    tmp_path: Path, stores: SecurityFiles, listener: str, protocol: str
 ) -> None:
     brokers = loaded(tmp_path, secured(stores, "PLAIN", PLAIN_LOGIN)).security.brokers
     with pytest.raises(Unreachable, match=f"registered this listener with {protocol}, refold is"):
@@ -327,7 +331,7 @@ def test_listener_registered_with_another_protocol_is_not_used(
     ],
 )
 def test_login_to_brokers_that_cannot_be_used_is_refused(
-    tmp_path: Path, stores: Stores, mechanism: str, login: str, reported: str
+    tmp_path: Path, stores: SecurityFiles, mechanism: str, login: str, reported: str
 ) -> None:
     assert reported in problems(tmp_path, secured(stores, mechanism, login))
 

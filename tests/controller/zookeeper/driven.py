@@ -12,7 +12,7 @@ TIMEOUT_MS = 6000
 SESSION = 0xABC
 
 
-class Driven:
+class SessionHarness:
     """Wraps a session. Every call collects the bytes to send and the reported events."""
 
     def __init__(self, **settings: object) -> None:

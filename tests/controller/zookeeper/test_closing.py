@@ -7,13 +7,13 @@ from controller.core.events import ZnodesWritten
 from controller.core.operations import OK, SESSION_EXPIRED, Create
 from controller.zookeeper.session import Phase
 from tests.controller.zookeeper import peer
-from tests.controller.zookeeper.driven import SESSION, TIMEOUT_MS, Driven
+from tests.controller.zookeeper.driven import SESSION, TIMEOUT_MS, SessionHarness
 
 WRITE = WriteAtomically((Create("/a"),))
 
 
 def test_close_answers_commands_in_flight_and_ends_the_others() -> None:
-    driven = Driven(flight_requests_max=1)
+    driven = SessionHarness(flight_requests_max=1)
     driven.ready()
     (sync,) = driven.submit(SyncZnodes("/"), WRITE)
     driven.events()
@@ -29,7 +29,7 @@ def test_close_answers_commands_in_flight_and_ends_the_others() -> None:
 
 
 def test_close_ends_the_rest_of_a_partly_sent_command() -> None:
-    driven = Driven(flight_requests_max=2)
+    driven = SessionHarness(flight_requests_max=2)
     driven.ready()
     operations = tuple(Create(f"/{n}") for n in range(2500))
     first, second = driven.submit(WriteZnodes(operations, None))
@@ -48,7 +48,7 @@ def test_close_ends_the_rest_of_a_partly_sent_command() -> None:
 
 
 def test_close_during_the_version_request_waits_for_the_close_reply() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.connect()
     (probe,) = driven.receive(peer.handshake(SESSION, TIMEOUT_MS))
     driven.session.close()
@@ -60,7 +60,7 @@ def test_close_during_the_version_request_waits_for_the_close_reply() -> None:
 
 @pytest.mark.parametrize("phase", ["none", "handshake"])
 def test_close_without_a_session_ends_at_once(phase: str) -> None:
-    driven = Driven()
+    driven = SessionHarness()
     if phase == "handshake":
         driven.connect()
     driven.session.close()
@@ -68,7 +68,7 @@ def test_close_without_a_session_ends_at_once(phase: str) -> None:
 
 
 def test_server_that_disconnects_during_the_close_ends_the_session() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.submit(WRITE)
     driven.events()
@@ -79,7 +79,7 @@ def test_server_that_disconnects_during_the_close_ends_the_session() -> None:
 
 
 def test_second_close_waits_for_the_reply_to_the_first() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.session.close()
     (close,) = driven.wait(0)
@@ -91,7 +91,7 @@ def test_second_close_waits_for_the_reply_to_the_first() -> None:
 
 
 def test_session_that_was_closed_without_a_connection_reports_no_expiration() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.lose()
     driven.events()

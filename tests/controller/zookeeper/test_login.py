@@ -16,14 +16,14 @@ from controller.zookeeper.errors import LoginFailed
 from controller.zookeeper.login import LOGIN_REQUIRED, SaslLogin
 from controller.zookeeper.session import Phase
 from tests.controller.zookeeper import peer
-from tests.controller.zookeeper.driven import SESSION, TIMEOUT_MS, Driven
+from tests.controller.zookeeper.driven import SESSION, TIMEOUT_MS, SessionHarness
 from tests.controller.zookeeper.peer import Sent
 
 AUTH_FAILED = -115
 GREETING = peer.handshake(SESSION, TIMEOUT_MS)
 
 
-class Scripted:
+class ScriptedExchange:
     """An exchange that answers "challenge" with "response", and accepts "proof"."""
 
     def respond(self, challenge: bytes) -> bytes | None:
@@ -34,7 +34,7 @@ class Scripted:
         return None
 
 
-SASL = SaslLogin("kafka", Scripted)
+SASL = SaslLogin("kafka", ScriptedExchange)
 DIGEST = digest_login("kafka", "topsecret")
 
 
@@ -42,7 +42,7 @@ def sasl_reply(request: Sent, token: bytes | None) -> bytes:
     return peer.reply(request.xid, peer.sasl_body(token))
 
 
-def logged_in(driven: Driven) -> list[Sent]:
+def logged_in(driven: SessionHarness) -> list[Sent]:
     """Connect and log in by SASL; the requests that follow."""
     driven.connect()
     (first,) = driven.receive(GREETING)
@@ -53,12 +53,12 @@ def logged_in(driven: Driven) -> list[Sent]:
 
 
 def test_nothing_is_sent_before_the_login_is_complete() -> None:
-    driven = Driven(login=SASL)
+    driven = SessionHarness(login=SASL)
     driven.connect()
     driven.receive(GREETING)
     assert driven.submit(WriteZnodes((Create("/a"),), None)) == []
     assert driven.events() == [ZnodesWritten(CommandId(1, 1), 0, [CONNECTION_LOSS], [-1])]
-    driven = Driven(login=SASL)
+    driven = SessionHarness(login=SASL)
     (probe,) = logged_in(driven)
     assert probe.opcode == peer.MULTI_READ
     driven.receive(peer.reply(probe.xid))
@@ -66,7 +66,7 @@ def test_nothing_is_sent_before_the_login_is_complete() -> None:
 
 
 def test_every_connection_of_a_session_logs_in() -> None:
-    driven = Driven(login=SASL)
+    driven = SessionHarness(login=SASL)
     (probe,) = logged_in(driven)
     driven.receive(peer.reply(probe.xid))
     driven.lose()
@@ -75,7 +75,7 @@ def test_every_connection_of_a_session_logs_in() -> None:
 
 
 def test_old_session_is_closed_after_the_login() -> None:
-    driven = Driven(login=SASL)
+    driven = SessionHarness(login=SASL)
     (probe,) = logged_in(driven)
     driven.receive(peer.reply(probe.xid))
     driven.wait(TIMEOUT_MS)
@@ -87,7 +87,7 @@ def test_old_session_is_closed_after_the_login() -> None:
 
 
 def test_rejected_login_ends_the_connection_and_names_the_user() -> None:
-    driven = Driven(login=SASL)
+    driven = SessionHarness(login=SASL)
     driven.connect()
     (first,) = driven.receive(GREETING)
     driven.receive(peer.reply(first.xid, error=AUTH_FAILED))
@@ -105,7 +105,7 @@ def test_rejected_login_ends_the_connection_and_names_the_user() -> None:
     ],
 )
 def test_server_that_does_not_authenticate_itself_is_left(token: bytes | None, fault: str) -> None:
-    driven = Driven(login=SASL)
+    driven = SessionHarness(login=SASL)
     driven.connect()
     (first,) = driven.receive(GREETING)
     (second,) = driven.receive(sasl_reply(first, b"challenge"))
@@ -116,7 +116,7 @@ def test_server_that_does_not_authenticate_itself_is_left(token: bytes | None, f
 
 
 def test_truncated_sasl_message_ends_the_connection() -> None:
-    driven = Driven(login=SASL)
+    driven = SessionHarness(login=SASL)
     driven.connect()
     (first,) = driven.receive(GREETING)
     assert driven.receive(peer.reply(first.xid, b"\0\0\0\5proo")) == []
@@ -126,7 +126,7 @@ def test_truncated_sasl_message_ends_the_connection() -> None:
 
 @pytest.mark.parametrize("body", [b"", peer.sasl_body(b"challenge"), peer.sasl_body(b"proof")])
 def test_server_cannot_skip_sasl_with_a_reply_to_another_scheme(body: bytes) -> None:
-    driven = Driven(login=SASL)
+    driven = SessionHarness(login=SASL)
     driven.connect()
     driven.receive(GREETING)
     assert driven.receive(peer.reply(wire.AUTH_XID, body)) == []
@@ -143,7 +143,7 @@ REPLIES = st.builds(
 
 @given(st.lists(REPLIES, max_size=6))
 def test_server_without_the_password_never_gets_another_request(replies: list[bytes]) -> None:
-    driven = Driven(login=SASL)
+    driven = SessionHarness(login=SASL)
     driven.connect()
     sent = driven.receive(GREETING)
     for one in replies:
@@ -154,7 +154,7 @@ def test_server_without_the_password_never_gets_another_request(replies: list[by
 
 
 def test_reply_to_another_request_does_not_complete_a_login_by_digest() -> None:
-    driven = Driven(login=DIGEST)
+    driven = SessionHarness(login=DIGEST)
     driven.connect()
     driven.receive(GREETING)
     assert driven.receive(peer.reply(1)) == []
@@ -162,7 +162,7 @@ def test_reply_to_another_request_does_not_complete_a_login_by_digest() -> None:
 
 
 def test_unexpected_reply_to_a_login_ends_the_connection() -> None:
-    driven = Driven(login=DIGEST)
+    driven = SessionHarness(login=DIGEST)
     driven.connect()
     (auth,) = driven.receive(GREETING)
     (probe,) = driven.receive(peer.reply(auth.xid))
@@ -172,7 +172,7 @@ def test_unexpected_reply_to_a_login_ends_the_connection() -> None:
 
 
 def test_server_that_requires_a_login_is_left_without_one() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.connect()
     (probe,) = driven.receive(GREETING)
     driven.receive(peer.reply(probe.xid, error=LOGIN_REQUIRED))
@@ -181,7 +181,7 @@ def test_server_that_requires_a_login_is_left_without_one() -> None:
 
 
 def test_digest_login_sends_what_kazoo_sends() -> None:
-    driven = Driven(login=DIGEST)
+    driven = SessionHarness(login=DIGEST)
     driven.connect()
     (auth,) = driven.receive(GREETING)
     assert (auth.xid, auth.opcode) == (wire.AUTH_XID, kazoo.Auth.type)
@@ -191,7 +191,7 @@ def test_digest_login_sends_what_kazoo_sends() -> None:
 
 
 def test_rejected_digest_ends_the_connection() -> None:
-    driven = Driven(login=DIGEST)
+    driven = SessionHarness(login=DIGEST)
     driven.connect()
     (auth,) = driven.receive(GREETING)
     driven.receive(peer.reply(auth.xid, error=AUTH_FAILED))
@@ -209,7 +209,7 @@ def test_sasl_messages_are_as_kazoo_has_them(token: bytes) -> None:
 
 
 def test_silent_login_ends_after_the_connect_timeout() -> None:
-    driven = Driven(login=SASL)
+    driven = SessionHarness(login=SASL)
     driven.connect()
     driven.receive(GREETING)
     due_ms = driven.session.next_tick_ms
@@ -222,7 +222,7 @@ def test_silent_login_ends_after_the_connect_timeout() -> None:
 
 
 def test_denied_znodes_are_noted_by_path() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     missing, children = driven.submit(ReadChildren("/none"), ReadChildren("/config/users"))
     driven.receive(peer.reply(missing.xid, error=NO_NODE))

@@ -6,7 +6,7 @@ from controller.core.commands import ReadStats, ReadZnodes, WriteAtomically, Zoo
 from controller.core.events import SessionDisconnected, ZnodesRead, ZnodesWritten
 from controller.core.operations import CONNECTION_LOSS, OK, Check
 from tests.controller.zookeeper import peer
-from tests.controller.zookeeper.driven import Driven
+from tests.controller.zookeeper.driven import SessionHarness
 from tests.controller.zookeeper.peer import Znode
 
 READ = ReadZnodes(("/a", "/b"))
@@ -35,19 +35,19 @@ BOTH_CHECKED = peer.multi_body(WRITE.operations, [OK] * 2, [0] * 2)
 def test_reply_that_does_not_fit_its_request_is_a_lost_connection(
     command: ZooKeeperCommand, body: bytes
 ) -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     assert_lost(driven, command, body)
 
 
 @pytest.mark.parametrize("size", [0, 3, 4, 72])
 def test_truncated_reply_of_an_old_server_is_a_lost_connection(size: int) -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready(bulk=False)
     assert_lost(driven, READ, peer.znode_body(Znode(b"x"))[:size])
 
 
-def assert_lost(driven: Driven, command: ZooKeeperCommand, body: bytes) -> None:
+def assert_lost(driven: SessionHarness, command: ZooKeeperCommand, body: bytes) -> None:
     """The reply with this body ends the connection and the command, which has two items."""
     sent = driven.submit(command)
     driven.events()

@@ -4,20 +4,20 @@ from controller.core.commands import SyncZnodes
 from controller.core.events import SessionDisconnected
 from controller.zookeeper.session import Phase
 from tests.controller.zookeeper import peer
-from tests.controller.zookeeper.driven import SESSION, TIMEOUT_MS, Driven
+from tests.controller.zookeeper.driven import SESSION, TIMEOUT_MS, SessionHarness
 from tests.controller.zookeeper.peer import Sent
 
 THIRD_MS = TIMEOUT_MS // 3
 
 
-def ask_to_confirm(driven: Driven) -> list[Sent]:
+def ask_to_confirm(driven: SessionHarness) -> list[Sent]:
     """Ask the server to confirm the session. Returns the requests that follow."""
     driven.session.ping(driven.now_ms)
     return peer.requests(driven.session.output(driven.now_ms))
 
 
 def test_idle_session_pings_at_a_third_and_disconnects_at_two_thirds_of_the_timeout() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.events()
     assert driven.session.next_tick_ms == driven.now_ms + THIRD_MS
@@ -34,7 +34,7 @@ def test_idle_session_pings_at_a_third_and_disconnects_at_two_thirds_of_the_time
 
 
 def test_answered_pings_keep_the_connection() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     for _ in range(10):
         (ping,) = driven.wait(THIRD_MS)
@@ -43,7 +43,7 @@ def test_answered_pings_keep_the_connection() -> None:
 
 
 def test_session_is_confirmed_until_a_third_of_the_timeout_after_the_request() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     assert driven.session.is_confirmed(driven.now_ms + THIRD_MS - 1)
     assert not driven.session.is_confirmed(driven.now_ms + THIRD_MS)
@@ -57,7 +57,7 @@ def test_session_is_confirmed_until_a_third_of_the_timeout_after_the_request() -
 
 
 def test_answer_that_waited_while_the_process_was_suspended_confirms_nothing() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     (ping,) = ask_to_confirm(driven)
     driven.now_ms += TIMEOUT_MS // 2
@@ -69,14 +69,14 @@ def test_answer_that_waited_while_the_process_was_suspended_confirms_nothing() -
 
 
 def test_session_without_a_connection_is_not_confirmed() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.lose()
     assert not driven.session.is_confirmed(driven.now_ms)
 
 
 def test_session_that_is_not_established_sends_no_ping() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     assert ask_to_confirm(driven) == []
     driven.connect()
     assert ask_to_confirm(driven) == []
@@ -87,7 +87,7 @@ def test_session_that_is_not_established_sends_no_ping() -> None:
 
 
 def test_second_request_to_confirm_sends_no_second_ping() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.now_ms += 100
     first_ms = driven.now_ms
@@ -100,7 +100,7 @@ def test_second_request_to_confirm_sends_no_second_ping() -> None:
 
 
 def test_unanswered_ping_is_not_repeated_while_other_replies_arrive() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.wait(1000)
     (sync,) = driven.submit(SyncZnodes("/"))
@@ -114,7 +114,7 @@ def test_unanswered_ping_is_not_repeated_while_other_replies_arrive() -> None:
 
 
 def test_unanswered_ping_of_a_lost_connection_delays_no_ping_of_the_next_one() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.wait(THIRD_MS)
     driven.lose()

@@ -6,14 +6,14 @@ from controller.core.commands import ReadZnodes, SyncZnodes, WriteAtomically
 from controller.core.events import SessionConnected
 from controller.core.operations import Create
 from tests.controller.zookeeper import peer
-from tests.controller.zookeeper.driven import Driven
+from tests.controller.zookeeper.driven import SessionHarness
 
 LARGE = WriteAtomically((Create("/a", bytes(600)),))
 
 
-def driven(*, bulk: bool = True, **settings: object) -> Driven:
+def driven(*, bulk: bool = True, **settings: object) -> SessionHarness:
     """A ready session."""
-    session = Driven(**settings)
+    session = SessionHarness(**settings)
     session.ready(bulk=bulk)
     return session
 

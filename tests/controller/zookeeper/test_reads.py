@@ -9,21 +9,21 @@ from controller.core.events import ChildrenRead, Event, ZnodesRead
 from controller.core.operations import CONNECTION_LOSS, NO_AUTH, NO_NODE, OK
 from controller.zookeeper.reads import EVENT_DATA_BYTES_MAX, PAGE_BYTES
 from tests.controller.zookeeper import peer
-from tests.controller.zookeeper.driven import Driven
+from tests.controller.zookeeper.driven import SessionHarness
 from tests.controller.zookeeper.peer import ADD_WATCH, MULTI_READ, Sent, Znode
 
 GET_DATA, EXISTS, GET_CHILDREN = 4, 3, 8
 
 
-def driven(*, bulk: bool = True, **settings: object) -> Driven:
+def driven(*, bulk: bool = True, **settings: object) -> SessionHarness:
     """A ready session whose first events were removed."""
-    session = Driven(**settings)
+    session = SessionHarness(**settings)
     session.ready(bulk=bulk)
     session.events()
     return session
 
 
-def answer_pages(session: Driven, sent: list[Sent], data: bytes) -> list[int]:
+def answer_pages(session: SessionHarness, sent: list[Sent], data: bytes) -> list[int]:
     """Answer every multiRead with znodes with this data. Returns the sizes of the pages."""
     sizes = []
     while sent:
@@ -45,7 +45,7 @@ def znodes_read(events: list[Event]) -> list[ZnodesRead]:
     return found
 
 
-def answer_singles(session: Driven, sent: list[Sent], found: Sequence[Znode | int]) -> None:
+def answer_singles(session: SessionHarness, sent: list[Sent], found: Sequence[Znode | int]) -> None:
     """Answer each getData with a znode or an error."""
     for one, znode in zip(sent, found, strict=True):
         assert one.opcode == GET_DATA

@@ -26,25 +26,25 @@ from controller.core.operations import CONNECTION_LOSS, OK, SESSION_EXPIRED, Cre
 from controller.zookeeper import wire
 from controller.zookeeper.session import Phase
 from tests.controller.zookeeper import peer
-from tests.controller.zookeeper.driven import SESSION, TIMEOUT_MS, Driven
+from tests.controller.zookeeper.driven import SESSION, TIMEOUT_MS, SessionHarness
 
 WRITE = WriteAtomically((Create("/a"),))
 XIDS = st.sampled_from([-8, -2, -1, 2, 3, 4, 5, 6, 7])
 
 
 def test_first_connection_requests_a_new_session() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     assert (driven.session.server, driven.session.fault) == ("", "")
     greeting = driven.connect()
     assert (greeting.session_id, greeting.password, greeting.last_zxid) == (0, bytes(16), 0)
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     assert driven.reported[0].channel == "zookeeper:abc"
     assert driven.events() == [SessionConnected(SESSION, TIMEOUT_MS, "zk1:2181", False)]
 
 
 def test_second_connection_requests_the_same_session() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     (sent,) = driven.submit(WRITE)
     driven.receive(peer.reply(sent.xid, peer.multi_body([Create("/a")], [0], [0]), zxid=77))
@@ -59,7 +59,7 @@ def test_second_connection_requests_the_same_session() -> None:
 
 
 def test_replies_in_pieces_are_assembled() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     first, second = driven.submit(ReadChildren("/a"), ReadChildren("/b"))
     data = peer.reply(first.xid, peer.children_body(["y", "x"]))
@@ -74,7 +74,7 @@ def test_replies_in_pieces_are_assembled() -> None:
 
 
 def test_server_that_does_not_greet_is_abandoned_after_the_connect_timeout() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.connect()
     driven.wait(1999)
     assert driven.session.phase is Phase.HANDSHAKE
@@ -85,7 +85,7 @@ def test_server_that_does_not_greet_is_abandoned_after_the_connect_timeout() -> 
 
 
 def test_SU_39_lost_connection_ends_all_commands_and_repeats_none() -> None:
-    driven = Driven(flight_requests_max=1)
+    driven = SessionHarness(flight_requests_max=1)
     driven.ready()
     driven.events()
     in_flight = driven.submit(WRITE, SyncZnodes("/"), ReadZnodes(("/x", "/y")), ReadChildren("/"))
@@ -102,7 +102,7 @@ def test_SU_39_lost_connection_ends_all_commands_and_repeats_none() -> None:
 
 
 def test_commands_without_a_connection_end_at_once() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.submit(WRITE)
     driven.ready()
     driven.lose()
@@ -113,7 +113,7 @@ def test_commands_without_a_connection_end_at_once() -> None:
 
 @pytest.mark.parametrize("ready", [False, True])
 def test_commands_without_items_need_no_server(ready: bool) -> None:
-    driven = Driven()
+    driven = SessionHarness()
     if ready:
         driven.ready()
         driven.events()
@@ -128,7 +128,7 @@ def test_commands_without_items_need_no_server(ready: bool) -> None:
 
 
 def test_request_that_was_not_sent_before_the_loss_is_not_sent_on_the_next_connection() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.session.submit(CommandId(1, 1), WRITE)
     driven.session.disconnected("broken")
@@ -136,7 +136,7 @@ def test_request_that_was_not_sent_before_the_loss_is_not_sent_on_the_next_conne
 
 
 def test_part_of_a_reply_is_discarded_with_its_connection() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     (sync,) = driven.submit(SyncZnodes("/"))
     driven.receive(peer.reply(sync.xid)[:-1])
@@ -148,14 +148,14 @@ def test_part_of_a_reply_is_discarded_with_its_connection() -> None:
 
 @pytest.mark.parametrize(("chroot", "root"), [("", "/"), ("/kafka", "/kafka")])
 def test_version_request_reads_the_root_of_the_cluster(chroot: str, root: str) -> None:
-    driven = Driven(chroot=chroot)
+    driven = SessionHarness(chroot=chroot)
     driven.connect()
     (probe,) = driven.receive(peer.handshake(SESSION, TIMEOUT_MS))
     assert peer.multi_read_paths(probe.body) == [root]
 
 
 def test_session_that_does_without_bulk_requests_treats_each_server_as_an_old_one() -> None:
-    driven = Driven(bulk=False)
+    driven = SessionHarness(bulk=False)
     driven.connect()
     assert driven.receive(peer.handshake(SESSION, TIMEOUT_MS)) == []
     assert driven.session.phase is Phase.READY
@@ -163,7 +163,7 @@ def test_session_that_does_without_bulk_requests_treats_each_server_as_an_old_on
 
 
 def test_old_server_is_detected_without_an_event() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready(bulk=False)
     assert driven.events() == [SessionConnected(SESSION, TIMEOUT_MS, "zk1:2181", False)]
     driven.lose()
@@ -173,7 +173,7 @@ def test_old_server_is_detected_without_an_event() -> None:
 
 
 def test_session_expired_by_the_server_is_replaced_by_a_new_one() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.lose()
     driven.events()
@@ -188,7 +188,7 @@ def test_session_expired_by_the_server_is_replaced_by_a_new_one() -> None:
 
 
 def test_session_that_was_never_reported_expires_without_an_event() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.connect()
     driven.receive(peer.handshake(SESSION, TIMEOUT_MS))
     driven.lose()
@@ -200,7 +200,7 @@ def test_session_that_was_never_reported_expires_without_an_event() -> None:
 
 @pytest.mark.parametrize("expired", [False, True])
 def test_server_that_refuses_a_new_session_is_left_without_an_event(expired: bool) -> None:
-    driven = Driven()
+    driven = SessionHarness()
     if expired:
         driven.ready()
         driven.wait(TIMEOUT_MS)
@@ -215,7 +215,7 @@ def test_server_that_refuses_a_new_session_is_left_without_an_event(expired: boo
 
 
 def test_handshake_with_another_session_is_reported_as_a_new_session() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.lose()
     driven.events()
@@ -225,7 +225,7 @@ def test_handshake_with_another_session_is_reported_as_a_new_session() -> None:
 
 def test_new_session_does_not_name_the_last_transaction_of_the_old_one() -> None:
     """A server that has not seen it would refuse the connection."""
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     (sent,) = driven.submit(SyncZnodes("/"))
     driven.receive(peer.reply(sent.xid, zxid=77))
@@ -238,7 +238,7 @@ def test_new_session_does_not_name_the_last_transaction_of_the_old_one() -> None
 
 
 def test_SU_40_end_of_the_session_ends_commands_in_flight_and_later_ones_work() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.submit(SyncZnodes("/"), ReadChildren("/a"), WRITE)
     driven.events()
@@ -261,7 +261,7 @@ def test_SU_40_end_of_the_session_ends_commands_in_flight_and_later_ones_work() 
 
 
 def test_session_without_any_server_expires_after_its_timeout() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.lose()
     driven.events()
@@ -278,7 +278,7 @@ def test_session_without_any_server_expires_after_its_timeout() -> None:
 
 
 def test_late_bytes_of_a_lost_connection_do_not_prolong_the_session() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.lose()
     driven.events()
@@ -289,7 +289,7 @@ def test_late_bytes_of_a_lost_connection_do_not_prolong_the_session() -> None:
 
 
 def test_incomplete_handshake_does_not_prolong_the_session() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.lose()
     driven.events()
@@ -301,7 +301,7 @@ def test_incomplete_handshake_does_not_prolong_the_session() -> None:
 
 
 def test_session_that_presumes_no_expiration_waits_for_a_server() -> None:
-    driven = Driven(presumes_expiration=False)
+    driven = SessionHarness(presumes_expiration=False)
     driven.ready()
     driven.events()
     driven.wait(2 * TIMEOUT_MS)
@@ -317,7 +317,7 @@ def test_session_that_presumes_no_expiration_waits_for_a_server() -> None:
 
 
 def test_session_assumed_expired_is_closed_before_a_new_one_starts() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.lose()
     driven.wait(TIMEOUT_MS)
@@ -332,7 +332,7 @@ def test_session_assumed_expired_is_closed_before_a_new_one_starts() -> None:
 
 
 def test_session_assumed_expired_may_have_expired() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.lose()
     driven.wait(TIMEOUT_MS)
@@ -345,7 +345,7 @@ def test_session_assumed_expired_may_have_expired() -> None:
 
 
 def test_paused_event_loop_reads_before_it_expires_the_session() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     (sent,) = driven.submit(SyncZnodes("/"))
     driven.events()
@@ -357,7 +357,7 @@ def test_paused_event_loop_reads_before_it_expires_the_session() -> None:
 
 
 def test_paused_event_loop_without_received_bytes_expires_the_session() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.submit(SyncZnodes("/"))
     driven.events()
@@ -382,7 +382,7 @@ def test_paused_event_loop_without_received_bytes_expires_the_session() -> None:
     ],
 )
 def test_peer_that_does_not_speak_zookeeper_is_reported_and_abandoned(data: bytes) -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.submit(SyncZnodes("/"))
     driven.events()
@@ -404,7 +404,7 @@ def test_peer_that_does_not_speak_zookeeper_is_reported_and_abandoned(data: byte
     ),
 )
 def test_any_bytes_cause_at_most_a_lost_connection(opening: bool, frames: list[bytes]) -> None:
-    driven = Driven()
+    driven = SessionHarness()
     if opening:
         driven.connect()
     else:
@@ -420,7 +420,7 @@ def test_any_bytes_cause_at_most_a_lost_connection(opening: bool, frames: list[b
 
 
 def test_chroot_is_added_to_every_path_and_removed_from_every_event() -> None:
-    driven = Driven(chroot="/kafka")
+    driven = SessionHarness(chroot="/kafka")
     driven.ready()
     _, children = driven.submit(ReadChildren("/", watch=True))
     assert peer.path_of(children.body) == "/kafka"

@@ -6,7 +6,7 @@ from controller.core.commands import CommandId, ReadChildren, ReadStats, ReadZno
 from controller.core.events import SessionDisconnected, WatchFired, ZnodesWritten
 from controller.core.operations import CONNECTION_LOSS, NO_AUTH, NO_NODE, UNIMPLEMENTED
 from tests.controller.zookeeper import peer
-from tests.controller.zookeeper.driven import SESSION, Driven
+from tests.controller.zookeeper.driven import SESSION, SessionHarness
 from tests.controller.zookeeper.peer import (
     ADD_WATCH,
     MULTI_READ,
@@ -22,14 +22,14 @@ READS = pytest.mark.parametrize(
 )
 
 
-def fired(session: Driven) -> list[WatchFired]:
+def fired(session: SessionHarness) -> list[WatchFired]:
     """The watch events reported since the last call."""
     return [one for one in session.events() if isinstance(one, WatchFired)]
 
 
-def watching(*, bulk: bool = True) -> Driven:
+def watching(*, bulk: bool = True) -> SessionHarness:
     """Watches /data (exists), /gone (missing) and the children of /parent, at zxid 50."""
-    session = Driven()
+    session = SessionHarness()
     session.ready(bulk=bulk)
     reads = ReadZnodes(("/data",), watch=True), ReadStats(("/gone",), watch=True)
     bodies = {4: peer.znode_body(Znode(b"x")), 8: peer.children_body([])}
@@ -66,7 +66,7 @@ def test_event_without_a_change_is_dropped() -> None:
 
 @pytest.mark.parametrize("bulk", [True, False], ids=["persistent", "one-shot"])
 def test_SU_42_children_read_without_the_watch_flag_are_not_watched(bulk: bool) -> None:
-    session = Driven()
+    session = SessionHarness()
     session.ready(bulk=bulk)
     session.events()
     (sent,) = session.submit(ReadChildren("/parent", watch=False))
@@ -80,7 +80,7 @@ def test_SU_42_children_read_without_the_watch_flag_are_not_watched(bulk: bool) 
 
 @pytest.mark.parametrize("bulk", [True, False], ids=["persistent", "one-shot"])
 def test_children_are_read_with_one_watch(bulk: bool) -> None:
-    session = Driven()
+    session = SessionHarness()
     session.ready(bulk=bulk)
     *watches, read = session.submit(ReadChildren("/parent", watch=True))
     assert [one.opcode for one in watches] == [ADD_WATCH] * bulk
@@ -88,7 +88,7 @@ def test_children_are_read_with_one_watch(bulk: bool) -> None:
 
 
 def test_children_of_a_missing_znode_are_watched() -> None:
-    session = Driven()
+    session = SessionHarness()
     session.ready()
     watch, read = session.submit(ReadChildren("/new", watch=True))
     session.receive(peer.reply(watch.xid) + peer.reply(read.xid, error=NO_NODE))
@@ -101,7 +101,7 @@ def test_children_of_a_missing_znode_are_watched() -> None:
 @READS
 def test_missing_znode_is_not_watched_on_an_old_server(command: ReadZnodes | ReadChildren) -> None:
     """There, only the watch of exists remains on a missing znode."""
-    session = Driven()
+    session = SessionHarness()
     session.ready(bulk=False)
     (sent,) = session.submit(command)
     session.receive(peer.reply(sent.xid, error=NO_NODE))
@@ -113,7 +113,7 @@ def test_missing_znode_is_not_watched_on_an_old_server(command: ReadZnodes | Rea
 def test_creation_is_not_awaited_after_a_read_without_permission(
     command: ReadZnodes | ReadChildren,
 ) -> None:
-    session = Driven()
+    session = SessionHarness()
     session.ready()
     watch, read = session.submit(command)
     session.receive(peer.reply(watch.xid))
@@ -174,9 +174,9 @@ def test_one_shot_watch_is_removed_with_its_event_on_an_old_server() -> None:
     assert peer.watch_lists(sent.body) == (50, [[], ["/gone"], ["/parent"]])
 
 
-def watching_both_on_an_old_server() -> Driven:
+def watching_both_on_an_old_server() -> SessionHarness:
     """Watches the data and the children of /a by one-shot watches."""
-    session = Driven()
+    session = SessionHarness()
     session.ready(bulk=False)
     commands = ReadZnodes(("/a",), watch=True), ReadChildren("/a", watch=True)
     data, children = session.submit(*commands)
@@ -229,7 +229,7 @@ def test_one_shot_watch_is_persistent_on_a_new_server_from_the_next_read_on() ->
 
 
 def test_many_watches_are_set_again_in_several_requests() -> None:
-    session = Driven()
+    session = SessionHarness()
     session.ready()
     paths = tuple(f"/{'x' * 100}{n}" for n in range(5000))
     sent = session.submit(ReadZnodes(paths, watch=True))
@@ -254,9 +254,9 @@ def test_new_session_has_no_watches() -> None:
     assert session.ready(session=SESSION + 1) == []
 
 
-def watching_subtree() -> Driven:
+def watching_subtree() -> SessionHarness:
     """Watches all below /top, at zxid 50."""
-    session = Driven()
+    session = SessionHarness()
     session.ready()
     (sent,) = session.submit(WatchSubtree("/top"))
     assert (sent.opcode, sent.body[-4:]) == (106, b"\0\0\0\1"), "addWatch, recursive"
@@ -289,7 +289,7 @@ def test_watched_znode_in_a_watched_subtree_is_reported_for_either_watch() -> No
 
 
 def test_rejected_watch_of_a_subtree_is_not_set_again() -> None:
-    session = Driven()
+    session = SessionHarness()
     session.ready()
     session.events()
     (sent,) = session.submit(WatchSubtree("/top"))
@@ -322,7 +322,7 @@ def test_subtree_is_watched_again_after_a_reconnect() -> None:
 
 def test_old_server_is_not_asked_to_watch_a_subtree() -> None:
     """It would close the connection."""
-    session = Driven()
+    session = SessionHarness()
     session.ready(bulk=False)
     session.events()
     assert session.submit(WatchSubtree("/top")) == []
@@ -331,7 +331,7 @@ def test_old_server_is_not_asked_to_watch_a_subtree() -> None:
 
 def test_watch_of_a_subtree_during_a_handshake_is_a_lost_connection() -> None:
     """Whether this server is an old one as well is not known yet."""
-    session = Driven()
+    session = SessionHarness()
     session.ready(bulk=False)
     session.lose()
     session.connect("zk2:2181")
@@ -350,7 +350,7 @@ def test_subtree_is_forgotten_on_an_old_server() -> None:
 
 def test_watch_of_a_subtree_without_a_connection_is_a_lost_connection() -> None:
     """Also if the last server could not have set it."""
-    session = Driven()
+    session = SessionHarness()
     session.ready(bulk=False)
     session.lose()
     session.events()

@@ -9,7 +9,7 @@ from controller.core.operations import CONNECTION_LOSS
 from controller.zookeeper import wire
 from controller.zookeeper.session import Phase
 from tests.controller.zookeeper import peer
-from tests.controller.zookeeper.driven import SESSION, TIMEOUT_MS, Driven
+from tests.controller.zookeeper.driven import SESSION, TIMEOUT_MS, SessionHarness
 
 
 def test_connect_request_is_what_kazoo_sends() -> None:
@@ -19,7 +19,7 @@ def test_connect_request_is_what_kazoo_sends() -> None:
 
 
 def test_unset_password_of_a_session_is_sent_as_an_empty_one() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.connect()
     driven.receive(peer.handshake(SESSION, TIMEOUT_MS, None))
     driven.lose()
@@ -36,7 +36,7 @@ def test_unset_password_of_a_session_is_sent_as_an_empty_one() -> None:
     ids=["truncated", "without a name", "not UTF-8"],
 )
 def test_malformed_children_are_a_lost_connection(body: bytes) -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     (children,) = driven.submit(ReadChildren("/a"))
     driven.events()
@@ -47,7 +47,7 @@ def test_malformed_children_are_a_lost_connection(body: bytes) -> None:
 
 
 def test_frame_longer_than_64_mib_ends_the_connection() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.receive(wire.FRAME_BYTES_MAX.to_bytes(4))
     assert driven.session.phase is Phase.READY

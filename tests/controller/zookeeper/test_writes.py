@@ -24,7 +24,7 @@ from controller.core.operations import (
 )
 from controller.zookeeper import writes
 from tests.controller.zookeeper import peer
-from tests.controller.zookeeper.driven import Driven
+from tests.controller.zookeeper.driven import SessionHarness
 from tests.controller.zookeeper.peer import Sent
 from tests.controller.zookeeper.tree import Tree
 
@@ -38,7 +38,7 @@ class Server:
 
     def __init__(self, versions: dict[str, int], **settings: object) -> None:
         self.tree = Tree(versions)
-        self.driven = Driven(**settings)
+        self.driven = SessionHarness(**settings)
         self.driven.ready()
         self.driven.events()
         self.multis: list[list[WriteOperation]] = []
@@ -91,7 +91,7 @@ def test_writes_without_an_epoch_have_no_check() -> None:
 def test_znode_is_created_in_the_requested_mode(
     kind: type[Create | CreateSequential], ephemeral: bool
 ) -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     (sent,) = driven.submit(WriteAtomically((kind("/a", b"x", ephemeral),)))
     assert peer.multi_operations(sent.body) == [kind("/a", b"x", ephemeral)]
@@ -144,7 +144,7 @@ def test_multi_waits_for_one_in_flight_that_it_depends_on(
 
 def test_failed_write_is_repeated_after_an_earlier_one_that_it_depends_on() -> None:
     """Another client changes the znode between the two attempts."""
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.events()
     delete, change = Delete("/a", 5), SetData("/a", b"x", 5)
@@ -201,7 +201,7 @@ def test_many_failures_need_few_requests() -> None:
 
 
 def test_lost_connection_keeps_the_answered_writes() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.events()
     operations = tuple(Create(f"/{n}") for n in range(2500))
@@ -216,7 +216,7 @@ def test_lost_connection_keeps_the_answered_writes() -> None:
 
 
 def test_lost_connection_keeps_the_error_of_a_failed_write() -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.events()
     operations = (SetData("/a", b"", 0), SetData("/b", b"", 0))
@@ -228,7 +228,7 @@ def test_lost_connection_keeps_the_error_of_a_failed_write() -> None:
 
 @pytest.mark.parametrize("kind", ["separate", "atomic"])
 def test_rejected_multi_is_the_error_of_all_its_writes(kind: str) -> None:
-    driven = Driven()
+    driven = SessionHarness()
     driven.ready()
     driven.events()
     operations = (Create("/a"), Create("/b"))

@@ -63,7 +63,7 @@ def batches(records: list[Record], ms: int) -> Iterator[list[Record]]:
     yield batch
 
 
-class Growing:
+class GrowingLog:
     """A log that grows; `reported` are the divergences with the time of the report in ms."""
 
     def __init__(self, settings: LiveSettings | None = None) -> None:
@@ -105,7 +105,7 @@ def test_growing_log_agrees_as_the_whole_log(
     kind: str, recording: str, folder_of: Get, tmp_path: Path
 ) -> None:
     log = log_with(kind, folder_of(recording), tmp_path)
-    growing = Growing()
+    growing = GrowingLog()
     growing.grow(records_of(log))
     result = growing.live.result
     assert growing.reported == []
@@ -119,7 +119,7 @@ def test_size_of_the_batches_changes_nothing(folder_of: Get, tmp_path: Path) -> 
     log = log_with("none", folder_of("topics-1"), tmp_path)
     results = []
     for ms in (200, 5_000, 10**9):
-        growing = Growing()
+        growing = GrowingLog()
         growing.grow(records_of(log), ms)
         results.append(counts(growing.live.result))
     assert results[0] == results[1] == results[2]
@@ -130,7 +130,7 @@ def test_settled_records_are_forgotten(folder_of: Get, tmp_path: Path) -> None:
     """After a quiet time only the last records are kept, and the counts remain."""
     log = log_with("no request log", folder_of("chaos-5"), tmp_path)
     records = records_of(log)
-    growing = Growing()
+    growing = GrowingLog()
     growing.grow(records)
     before = growing.live.result
     growing.wait(SETTLED_MS + 1)
@@ -156,7 +156,7 @@ def test_changed_election_rule_is_reported_within_two_seconds(
     log = log_with("none", folder_of("broker-crash-2"), tmp_path)
     records = records_of(log)
     wrong_offline_leader(monkeypatch)
-    growing = Growing()
+    growing = GrowingLog()
     growing.grow(records, 500)
     growing.wait(2_000)
     assert growing.reported
@@ -180,7 +180,7 @@ def test_controlled_shutdown_waits_for_the_end_of_the_session(
         for place, (_, event) in enumerate(records)
         if isinstance(event, Transaction) and isinstance(event.content, CloseSession) and event.cxid
     )
-    growing = Growing()
+    growing = GrowingLog()
     growing.grow(records[:ended])
     assert growing.live.is_waiting
     assert growing.reported == []
@@ -195,7 +195,7 @@ def test_deletion_waits_for_what_a_failed_broker_knew(
 ) -> None:
     """A broker fails while a topic is deleted. Later lines show the order of the events."""
     import_source(folder_of("deletion-11"), tmp_path / "log", Selection())
-    growing = Growing()
+    growing = GrowingLog()
     growing.grow(records_of(tmp_path / "log"), ms)
     assert growing.reported == []
     assert growing.live.result.agreed > 300
@@ -209,7 +209,7 @@ def test_decision_without_a_visible_request_is_unseen(folder_of: Get, tmp_path: 
         for one in records_of(log)
         if not (isinstance(one[1], Transaction) and isinstance(one[1].content, CloseSession))
     ]
-    growing = Growing()
+    growing = GrowingLog()
     growing.grow(records)
     growing.wait(_MUCH_LATER_MS)
     result = growing.live.result
@@ -226,7 +226,7 @@ def test_decision_that_waits_at_the_end_is_undecided(folder_of: Get, tmp_path: P
         for place, (_, event) in enumerate(records)
         if isinstance(event, Transaction) and isinstance(event.content, CloseSession)
     ]
-    growing = Growing()
+    growing = GrowingLog()
     growing.grow(records[: closings[0]])
     result = growing.live.result
     assert growing.live.undecided > 0
@@ -251,7 +251,7 @@ def test_refused_write_of_an_unknown_request_is_unseen(folder_of: Get, tmp_path:
     found = Observed(written.zxid, "refused", request.broker, 0, BAD_VERSION, warm=False)
     records[last - 1] = (records[last - 1][0], structs.replace(written, content=refused))
     records[last] = (records[last][0], found)
-    growing = Growing()
+    growing = GrowingLog()
     growing.grow(records)
     growing.wait(_MUCH_LATER_MS)
     assert growing.reported == []
@@ -263,7 +263,7 @@ def test_versions_in_between_that_were_not_read_are_unseen(
 ) -> None:
     log = log_with("none", folder_of("broker-crash-2"), tmp_path)
     wrong_offline_leader(monkeypatch)
-    growing = Growing()
+    growing = GrowingLog()
     growing.live.unseen_zxids = {
         event.zxid for _, event in records_of(log) if isinstance(event, Transaction)
     }
@@ -277,7 +277,7 @@ def test_versions_in_between_that_were_not_read_are_unseen(
 def test_settings_that_show_later_are_noticed(folder_of: Get, tmp_path: Path) -> None:
     """The protocol version is unknown until /feature is written."""
     log = log_with("none", folder_of("broker-crash-2"), tmp_path)
-    growing = Growing()
+    growing = GrowingLog()
     growing.grow(records_of(log))
     learned = growing.live.learned
     assert {one.inter_broker_protocol_version for one in learned.values()} <= {"3.9-IV0"}
@@ -299,7 +299,7 @@ def test_settings_that_show_later_are_noticed(folder_of: Get, tmp_path: Path) ->
 
 def test_either_order_is_explained_while_the_log_grows(folder_of: Get, tmp_path: Path) -> None:
     log = log_with("none", folder_of("zk-session-expiry-1") / "zookeeper", tmp_path)
-    growing = Growing()
+    growing = GrowingLog()
     growing.grow(records_of(log))
     growing.wait(_MUCH_LATER_MS)
     result = growing.live.result

@@ -22,7 +22,7 @@ PR_CAPBSET_DROP = 24
 CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
 
 
-class Running:
+class ShadowProcess:
     """A shadow in another process."""
 
     def __init__(
@@ -86,7 +86,7 @@ def refused(*options: str | Path) -> str:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_prints_the_summary(number: signal.Signals, folder_of: Get, tmp_path: Path) -> None:
     source = folder_of("broker-crash-2") / "zookeeper"
-    with Running(tmp_path / "logs", "--follow-txnlog", source) as running:
+    with ShadowProcess(tmp_path / "logs", "--follow-txnlog", source) as running:
         running.until("105 decisions agreed")
         status, output = running.stop(number)
     assert status == 3
@@ -100,7 +100,7 @@ def test_running_shadow_shows_its_counts(folder_of: Get, tmp_path: Path) -> None
     """`refold health` reads the growing log, and reports differences if there are any."""
     source, metrics = folder_of("broker-crash-2") / "zookeeper", tmp_path / "shadow.prom"
     options = ("--follow-txnlog", source, "--metrics-file", metrics)
-    with Running(tmp_path / "logs", *options) as running:
+    with ShadowProcess(tmp_path / "logs", *options) as running:
         running.until("105 decisions agreed, 0 differ, 0 unseen, 0 wait for evidence")
         [log] = (tmp_path / "logs").glob("run-*")
         well = refold("health", log)
@@ -121,10 +121,10 @@ def test_running_shadow_shows_its_counts(folder_of: Get, tmp_path: Path) -> None
 def test_restarted_shadow_judges_everything_in_the_files(folder_of: Get, tmp_path: Path) -> None:
     """Also after it was killed; the log of the killed process can be read."""
     options = ("--follow-txnlog", folder_of("broker-crash-2") / "zookeeper", "--json")
-    with Running(tmp_path / "logs", *options) as running:
+    with ShadowProcess(tmp_path / "logs", *options) as running:
         running.until("105 decisions agreed")
         running.kill()
-    with Running(tmp_path / "logs", *options) as running:
+    with ShadowProcess(tmp_path / "logs", *options) as running:
         running.until("105 decisions agreed")
         _, output = running.stop(signal.SIGTERM)
     first, second = sorted((tmp_path / "logs").glob("run-*"))
@@ -137,7 +137,7 @@ def test_restarted_shadow_judges_everything_in_the_files(folder_of: Get, tmp_pat
 def test_files_that_disappear_end_the_run_with_a_message(folder_of: Get, tmp_path: Path) -> None:
     source = tmp_path / "zookeeper"
     shutil.copytree(folder_of("broker-crash-2") / "zookeeper", source)
-    with Running(tmp_path / "logs", "--follow-txnlog", source) as running:
+    with ShadowProcess(tmp_path / "logs", "--follow-txnlog", source) as running:
         running.until("105 decisions agreed")
         shutil.rmtree(source)
         status, messages = running.fails()
@@ -159,7 +159,7 @@ def test_file_without_permission_is_refused(folder_of: Get, tmp_path: Path) -> N
     shutil.copytree(folder_of("broker-crash-2") / "zookeeper" / "version-2", source)
     (source / "log.1").chmod(0)
     following = ("--follow-txnlog", source)
-    with Running(tmp_path / "logs", *following, before=obeying_permissions) as running:
+    with ShadowProcess(tmp_path / "logs", *following, before=obeying_permissions) as running:
         status, messages = running.fails()
     assert status == 2
     text = f"{source}/log.1 cannot be read: Permission denied; allow the user of refold to read it"
@@ -175,7 +175,7 @@ def test_next_file_without_permission_ends_the_run_with_a_message(
     source = tmp_path / "version-2"
     shutil.copytree(folder_of("broker-crash-2") / "zookeeper" / "version-2", source)
     following = ("--follow-txnlog", source)
-    with Running(tmp_path / "logs", *following, before=obeying_permissions) as running:
+    with ShadowProcess(tmp_path / "logs", *following, before=obeying_permissions) as running:
         running.until("105 decisions agreed")
         (source / "log.ffff").touch(mode=0)
         status, messages = running.fails()
@@ -194,7 +194,7 @@ def test_error_while_a_file_is_read_ends_the_run_with_a_message(
     shutil.copytree(folder_of("broker-crash-2") / "zookeeper" / "version-2", source)
     (source / "controller.log").touch()
     options = ("--follow-txnlog", source, "--follow-controller-log", source / "controller.log")
-    with Running(tmp_path / "logs", *options) as running:
+    with ShadowProcess(tmp_path / "logs", *options) as running:
         running.until("decisions agreed")
         (source / name).unlink(missing_ok=True)
         # It can be opened, and the address 0 cannot be read: EIO.
@@ -210,7 +210,7 @@ def test_error_while_a_file_is_read_ends_the_run_with_a_message(
 def test_log_of_a_shadow_is_usable_by_other_commands(
     command: Sequence[str], folder_of: Get, tmp_path: Path
 ) -> None:
-    with Running(
+    with ShadowProcess(
         tmp_path / "logs", "--follow-txnlog", folder_of("broker-crash-2") / "zookeeper"
     ) as running:
         running.until("105 decisions agreed")
@@ -231,7 +231,7 @@ def test_followed_logs_of_brokers_judge_the_requests(folder_of: Get, tmp_path: P
         for option in ("--follow-controller-log", path)
     ]
     options = ("--follow-txnlog", folder / "zookeeper", "--json", *logs)
-    with Running(tmp_path / "logs", *options) as running:
+    with ShadowProcess(tmp_path / "logs", *options) as running:
         running.until("105 decisions agreed")
         status, output = running.stop(signal.SIGTERM)
     summary = json.loads(output)
@@ -250,7 +250,7 @@ def test_refold_rules_report_deviations(folder_of: Get, tmp_path: Path) -> None:
     """As `refold agree --rules refold` does on the log."""
     source = folder_of("chaos-9120556") / "zookeeper"
     options = ("--follow-txnlog", source, "--json", "--rules", "refold")
-    with Running(tmp_path / "logs", *options) as running:
+    with ShadowProcess(tmp_path / "logs", *options) as running:
         running.until("decisions agreed")
         status, output = running.stop(signal.SIGTERM)
     assert status in (1, 3)

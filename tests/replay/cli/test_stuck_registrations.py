@@ -24,40 +24,42 @@ SESSION = 0x1F
 
 
 @pytest.fixture
-def gone() -> Broker:
+def unserved_broker() -> Broker:
     """A registered broker that no process serves."""
     return Broker(1, 40, (Endpoint("PLAINTEXT", "PLAINTEXT", HOST, free_port()),))
 
 
-def test_registration_without_a_process_is_stuck_after_the_patience(gone: Broker) -> None:
+def test_registration_without_a_process_is_stuck_after_the_patience(
+    unserved_broker: Broker,
+) -> None:
     looks = RegistrationLooks(20, None)
-    assert looks.look(EMPTY, [gone], {1: SESSION}, 100.0) == ([], 20)
-    assert looks.look(EMPTY, [gone], {1: SESSION}, 112.0) == ([], 8)
-    stuck, again_s = looks.look(EMPTY, [gone], {1: SESSION}, 120.0)
+    assert looks.look(EMPTY, [unserved_broker], {1: SESSION}, 100.0) == ([], 20)
+    assert looks.look(EMPTY, [unserved_broker], {1: SESSION}, 112.0) == ([], 8)
+    stuck, again_s = looks.look(EMPTY, [unserved_broker], {1: SESSION}, 120.0)
     assert again_s is None
     [sentence] = stuck_registrations(structs.replace(EMPTY, stuck_registrations=stuck))
-    address = f"{HOST}:{gone.endpoints[0].port}"
+    address = f"{HOST}:{unserved_broker.endpoints[0].port}"
     assert sentence == (
         f"/brokers/ids/1 is left: no process listens on {address}, and its owner, session 0x1f, "
         "is over or ends late (ZOOKEEPER-1740)."
     )
 
 
-def test_broker_that_registers_again_is_looked_at_again(gone: Broker) -> None:
+def test_broker_that_registers_again_is_looked_at_again(unserved_broker: Broker) -> None:
     looks = RegistrationLooks(20, None)
-    looks.look(EMPTY, [gone], {1: SESSION}, 100.0)
-    registered = structs.replace(gone, epoch=50)
+    looks.look(EMPTY, [unserved_broker], {1: SESSION}, 100.0)
+    registered = structs.replace(unserved_broker, epoch=50)
     assert looks.look(EMPTY, [registered], {1: SESSION}, 130.0) == ([], 20)
 
 
-def test_one_look_is_never_enough(gone: Broker) -> None:
+def test_one_look_is_never_enough(unserved_broker: Broker) -> None:
     looks = RegistrationLooks(0, None)
-    assert looks.look(EMPTY, [gone], {1: SESSION}, 100.0) == ([], 0)
-    stuck, _ = looks.look(EMPTY, [gone], {1: SESSION}, 100.0)
+    assert looks.look(EMPTY, [unserved_broker], {1: SESSION}, 100.0) == ([], 0)
+    stuck, _ = looks.look(EMPTY, [unserved_broker], {1: SESSION}, 100.0)
     assert [one.broker for one in stuck] == [1]
 
 
-def test_broker_that_was_killed_and_is_not_registered_is_not_stuck(gone: Broker) -> None:
+def test_broker_that_was_killed_and_is_not_registered_is_not_stuck(unserved_broker: Broker) -> None:
     looks = RegistrationLooks(0, None)
-    looks.look(EMPTY, [gone], {1: SESSION}, 100.0)
+    looks.look(EMPTY, [unserved_broker], {1: SESSION}, 100.0)
     assert looks.look(EMPTY, [], {}, 101.0) == ([], None)

@@ -194,7 +194,7 @@ class View:
         return ((broker, NAME, ID) for broker in self.on_disk)
 
 
-class Recovering:
+class RecoveryHistory:
     """One invariant about recovery in a healthy cluster of one partition."""
 
     def __init__(self, invariant: type[Recovery]) -> None:

@@ -43,7 +43,7 @@ from replay.world.network import Delivery
 from replay.world.requests import GetData
 
 
-class Recorded(Attempts):
+class RecordedAttempts(Attempts):
     """Keeps the inputs instead of running them."""
 
     def __init__(self, seed: int, traced: TracedRun) -> None:
@@ -71,7 +71,7 @@ def _trace() -> TracedRun:
 
 
 def _made(strategy: Callable[[Attempts, RandomNumbers], None], seed: int) -> list[list[Input]]:
-    attempts = Recorded(seed, _trace())
+    attempts = RecordedAttempts(seed, _trace())
     strategy(attempts, RandomNumbers(seed))
     return attempts.made
 
@@ -150,7 +150,7 @@ def test_crash_points_that_the_fewest_runs_have_are_tried_first() -> None:
 
 def test_disturbances_are_around_acts_of_controllers() -> None:
     trace = TracedRun([], {"refold 100": [Act(1, 11_000, "Startup: Create /controller")]}, {})
-    attempts = Recorded(1, trace)
+    attempts = RecordedAttempts(1, trace)
     disturbance.disturb(attempts, RandomNumbers(1))
     base, made = attempts.made[0], attempts.made[disturbance.BASES :]
     assert len(made) == disturbance.RUNS
@@ -162,7 +162,7 @@ def test_disturbances_are_around_acts_of_controllers() -> None:
 def test_disturbances_vary_the_run_that_reached_something_new() -> None:
     crash = CrashBroker(5_000, 1)
 
-    class Reaching(Recorded):
+    class Reaching(RecordedAttempts):
         """Each run with one more crash of broker 1 reaches another kind of act."""
 
         def trace(self, inputs: object) -> TracedRun:
@@ -401,7 +401,7 @@ def test_systematic_search_reverses_races_of_its_base_run() -> None:
         {},
         {},
     )
-    attempts = Recorded(1, trace)
+    attempts = RecordedAttempts(1, trace)
     attempts.inputs = lambda numbers: [CrashBroker(5_000, 1)]  # type: ignore[method-assign]
     systematic.systematic(attempts, RandomNumbers(1))
     # The reversal has the same trace in this test, so it is not taken further.

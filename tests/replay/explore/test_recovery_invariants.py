@@ -30,18 +30,18 @@ from replay.explore.invariants.recovery import (
 from replay.explore.run import Run
 from replay.world.inputs import FailLogDirectory, Reassign, StopBroker, Target
 from replay.world.scenario import BrokerSpec, ControllerSpec, Scenario, TopicSpec
-from tests.replay.explore.facts import NAME, Recovering, configured
+from tests.replay.explore.facts import NAME, RecoveryHistory, configured
 
 _UNCLEAN = "unclean.leader.election.enable"
 
 
 @pytest.mark.parametrize("invariant", RECOVERY, ids=lambda one: one.NAME)
 def test_healthy_cluster_lacks_nothing(invariant: type[Recovery]) -> None:
-    assert not Recovering(invariant).missing()
+    assert not RecoveryHistory(invariant).missing()
 
 
 def test_controller_znode_without_a_controller_is_missed() -> None:
-    cluster = Recovering(ControllerActive)
+    cluster = RecoveryHistory(ControllerActive)
     cluster.view.controller = None
     assert cluster.missing() == [
         ("/controller", "has the broker id 100, and no process acts with epoch 1")
@@ -49,26 +49,26 @@ def test_controller_znode_without_a_controller_is_missed() -> None:
 
 
 def test_leader_that_does_not_lead_is_missed() -> None:
-    cluster = Recovering(PartitionsLed)
+    cluster = RecoveryHistory(PartitionsLed)
     cluster.view.leaderships[1, NAME] = (1, 4)
     assert cluster.missing()[0][0] == "orders-0"
 
 
 def test_leader_whose_log_directory_has_failed_is_missed() -> None:
-    cluster = Recovering(PartitionsLed)
+    cluster = RecoveryHistory(PartitionsLed)
     cluster.view.dead[1] = None
     assert cluster.missing() == [("orders-0", "the leader, broker 1, is not live")]
 
 
 def test_request_without_an_answer_is_missed() -> None:
-    cluster = Recovering(RequestsAnswered)
+    cluster = RecoveryHistory(RequestsAnswered)
     asked = ElectLeadersReceived(7, 2, "preferred", None, 30_000)
     cluster.known.open_requests["refold 100", 7] = asked
     assert cluster.missing() == [("refold 100", "has not answered request 7, ElectLeadersReceived")]
 
 
 def test_partition_that_its_preferred_replica_could_lead_is_missed() -> None:
-    cluster = Recovering(PreferredLeaders)
+    cluster = RecoveryHistory(PreferredLeaders)
     cluster.known.states[NAME] = LeaderAndIsr(2, 6, (1, 2, 3), 0, 1)
     assert cluster.missing() == [("orders-0", "is not led by its preferred replica 1")]
     cluster.view.dead[1] = None
@@ -84,7 +84,7 @@ def test_partition_that_its_preferred_replica_could_lead_is_missed() -> None:
     ],
 )
 def test_imbalance_that_the_controller_permits_is_not_missed(settings: dict[str, Any]) -> None:
-    cluster = Recovering(PreferredLeaders)
+    cluster = RecoveryHistory(PreferredLeaders)
     cluster.known.states[NAME] = LeaderAndIsr(2, 6, (1, 2, 3), 0, 1)
     cluster.view.active_configuration = structs.replace(
         cluster.view.active_configuration, **settings
@@ -94,7 +94,7 @@ def test_imbalance_that_the_controller_permits_is_not_missed(settings: dict[str,
 
 @pytest.mark.parametrize("invariant", [PreferredLeaders, MetadataCurrent])
 def test_assignment_that_a_tool_has_changed_does_not_count(invariant: type[Recovery]) -> None:
-    cluster = Recovering(invariant)
+    cluster = RecoveryHistory(invariant)
     before, by_tool = cluster.topic.assignments[0], Assignment((2, 1))
     cluster.topic.assignments[0] = by_tool
     assert cluster.missing()
@@ -105,7 +105,7 @@ def test_assignment_that_a_tool_has_changed_does_not_count(invariant: type[Recov
 
 
 def test_partition_whose_isr_is_dead_needs_no_leader() -> None:
-    cluster = Recovering(PartitionsLed)
+    cluster = RecoveryHistory(PartitionsLed)
     cluster.known.states[NAME] = LeaderAndIsr(-1, 6, (3,), 0, 1)
     assert cluster.missing()
     cluster.view.dead[3] = None
@@ -113,7 +113,7 @@ def test_partition_whose_isr_is_dead_needs_no_leader() -> None:
 
 
 def test_live_replica_outside_of_isr_is_missed() -> None:
-    cluster = Recovering(IsrsFull)
+    cluster = RecoveryHistory(IsrsFull)
     cluster.known.states[NAME] = LeaderAndIsr(1, 5, (1, 2), 0, 1)
     assert cluster.missing() == [("orders-0", "brokers [3] are not in the ISR [1, 2]")]
     cluster.view.dead[3] = None
@@ -122,7 +122,7 @@ def test_live_replica_outside_of_isr_is_missed() -> None:
 
 def test_replica_that_only_a_tool_has_assigned_need_not_be_in_the_isr() -> None:
     """A controller goes on with the assignment that it knows, until it writes the tool's."""
-    cluster = Recovering(IsrsFull)
+    cluster = RecoveryHistory(IsrsFull)
     by_tool = Assignment((2, 1, 3))
     cluster.known.states[NAME] = LeaderAndIsr(1, 5, (1, 2), 0, 1)
     cluster.topic.assigned(0, Assignment((1, 2)), by_controller=False)
@@ -132,9 +132,9 @@ def test_replica_that_only_a_tool_has_assigned_need_not_be_in_the_isr() -> None:
     assert cluster.missing()
 
 
-def without_leader() -> Recovering:
+def without_leader() -> RecoveryHistory:
     """Replicas 2 and 3 are live, and the ISR is only replica 1, which is not."""
-    cluster = Recovering(PartitionsLed)
+    cluster = RecoveryHistory(PartitionsLed)
     cluster.known.states[NAME] = LeaderAndIsr(-1, 5, (1,), 0, 1)
     cluster.view.dead[1] = None
     return cluster
@@ -191,7 +191,7 @@ def test_default_of_the_controller_counts_unless_a_dynamic_one_does(
 def test_member_of_the_isr_that_is_no_replica_need_not_lead(
     replicas: tuple[int, ...], is_missed: bool
 ) -> None:
-    cluster = Recovering(PartitionsLed)
+    cluster = RecoveryHistory(PartitionsLed)
     cluster.topic.assignments[0] = Assignment(replicas)
     cluster.known.states[NAME] = LeaderAndIsr(-1, 5, (3,), 0, 1)
     assert bool(cluster.missing()) is is_missed
@@ -199,7 +199,7 @@ def test_member_of_the_isr_that_is_no_replica_need_not_lead(
 
 @pytest.mark.parametrize(("replicas", "is_missed"), [((1, 2), False), ((1, 2, 3), True)])
 def test_isr_without_a_live_replica_cannot_grow(replicas: tuple[int, ...], is_missed: bool) -> None:
-    cluster = Recovering(IsrsFull)
+    cluster = RecoveryHistory(IsrsFull)
     cluster.topic.assignments[0] = Assignment(replicas)
     cluster.known.states[NAME] = LeaderAndIsr(-1, 5, (3,), 0, 1)
     assert bool(cluster.missing()) is is_missed
@@ -207,7 +207,7 @@ def test_isr_without_a_live_replica_cannot_grow(replicas: tuple[int, ...], is_mi
 
 @pytest.mark.parametrize("is_cancelling", [True, False])
 def test_added_replica_waits_while_a_cancellation_exists(is_cancelling: bool) -> None:
-    cluster = Recovering(IsrsFull)
+    cluster = RecoveryHistory(IsrsFull)
     cluster.topic.assignments[0] = Assignment((3, 1, 2), (3,), (1,))
     cluster.known.states[NAME] = LeaderAndIsr(1, 5, (1, 2), 0, 1)
     if is_cancelling:
@@ -219,7 +219,7 @@ def test_added_replica_waits_while_a_cancellation_exists(is_cancelling: bool) ->
 def test_replica_with_the_log_of_an_earlier_topic_needs_remembered_deletions(
     has_kip_236: bool,
 ) -> None:
-    cluster = Recovering(IsrsFull)
+    cluster = RecoveryHistory(IsrsFull)
     cluster.known.states[NAME] = LeaderAndIsr(1, 5, (1, 2), 0, 1)
     cluster.known.has_kip_236 = lambda: has_kip_236
     assert cluster.missing()
@@ -228,7 +228,7 @@ def test_replica_with_the_log_of_an_earlier_topic_needs_remembered_deletions(
 
 
 def test_running_broker_without_registration_is_missed() -> None:
-    cluster = Recovering(IsrsFull)
+    cluster = RecoveryHistory(IsrsFull)
     del cluster.known.brokers[3]
     assert cluster.missing() == [("broker 3", "runs and is not registered")]
     cluster.known.unregistered_by_tools[3] = None
@@ -236,7 +236,7 @@ def test_running_broker_without_registration_is_missed() -> None:
 
 
 def test_replica_that_is_not_assigned_is_missed() -> None:
-    cluster = Recovering(StraysDeleted)
+    cluster = RecoveryHistory(StraysDeleted)
     cluster.topic.assignments[0] = Assignment((1, 2))
     assert cluster.missing() == [("broker 3", "has a replica of orders-0, which is not its")]
     cluster.known.had_kafka = True
@@ -244,7 +244,7 @@ def test_replica_that_is_not_assigned_is_missed() -> None:
 
 
 def test_stray_of_an_assignment_that_a_tool_has_changed_does_not_count() -> None:
-    cluster = Recovering(StraysDeleted)
+    cluster = RecoveryHistory(StraysDeleted)
     cluster.topic.assignments[0] = Assignment((2, 1))
     assert cluster.missing()
     cluster.known.changed_by_tools[NAME] = None
@@ -284,7 +284,7 @@ def test_stray_of_a_directory_that_had_failed_does_not_count() -> None:
 
 
 def test_broker_that_does_not_know_its_registration_is_missed() -> None:
-    cluster = Recovering(IsrsFull)
+    cluster = RecoveryHistory(IsrsFull)
     cluster.view.epochs[3] = 99
     assert cluster.missing() == [
         ("broker 3", "is registered with broker epoch 103, and takes it for 99")
@@ -292,13 +292,13 @@ def test_broker_that_does_not_know_its_registration_is_missed() -> None:
 
 
 def test_controller_that_still_handles_an_event_is_missed() -> None:
-    cluster = Recovering(ProceduresEnded)
+    cluster = RecoveryHistory(ProceduresEnded)
     cluster.view.busy.append("refold 101")
     assert cluster.missing() == [("refold 101", "still handles an event")]
 
 
 def test_unfinished_reassignment_is_missed() -> None:
-    cluster = Recovering(ReassignmentsEnded)
+    cluster = RecoveryHistory(ReassignmentsEnded)
     cluster.topic.assignments[0] = Assignment((3, 1, 2), (3,), (1,))
     assert "has not ended" in cluster.missing()[0][1]
     cluster.view.dead[3] = None
@@ -309,7 +309,7 @@ def test_unfinished_reassignment_is_missed() -> None:
 def test_reassignment_without_a_replica_in_sync_cannot_end(
     isr: tuple[int, ...], is_missed: bool
 ) -> None:
-    cluster = Recovering(ReassignmentsEnded)
+    cluster = RecoveryHistory(ReassignmentsEnded)
     cluster.topic.assignments[0] = Assignment((3, 1, 2), (3,), (1,))
     cluster.known.states[NAME] = LeaderAndIsr(-1, 5, isr, 0, 1)
     assert bool(cluster.missing()) is is_missed
@@ -317,7 +317,7 @@ def test_reassignment_without_a_replica_in_sync_cannot_end(
 
 @pytest.mark.parametrize("is_legacy", [True, False])
 def test_cancellation_ends_only_the_reassignments_that_it_cancels(is_legacy: bool) -> None:
-    cluster = Recovering(ReassignmentsEnded)
+    cluster = RecoveryHistory(ReassignmentsEnded)
     cluster.topic.assignments[0] = Assignment((3, 1, 2), (3,), (1,))
     record = Reassignment((3, 2), 2, is_legacy, (1, 2))
     cluster.known.admin["/admin/reassignments/orders/0"] = write_reassignment(record)
@@ -326,7 +326,7 @@ def test_cancellation_ends_only_the_reassignments_that_it_cancels(is_legacy: boo
 
 
 def test_waiting_entry_is_missed_unless_a_cancellation_exists() -> None:
-    cluster = Recovering(ReassignmentsEnded)
+    cluster = RecoveryHistory(ReassignmentsEnded)
     cluster.known.admin["/admin/reassign_partitions"] = (
         b'{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[3,2]}]}'
     )
@@ -338,13 +338,13 @@ def test_waiting_entry_is_missed_unless_a_cancellation_exists() -> None:
 def test_znodes_of_kip_236_may_stay_if_no_controller_follows_them() -> None:
     entry = b'{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[3,2]}]}'
     extra = "/admin/reassign_partitions_extra"
-    cluster = Recovering(ReassignmentsEnded)
+    cluster = RecoveryHistory(ReassignmentsEnded)
     cluster.known.admin[extra] = entry
     assert cluster.missing() == [("orders-0", f"its entry is still in {extra}")]
     cluster.known.has_kip_236 = lambda: False
     assert not cluster.missing()
     request = "/admin/reassignment_requests/request_0000000000"
-    cluster = Recovering(AdminZnodesGone)
+    cluster = RecoveryHistory(AdminZnodesGone)
     cluster.known.admin[request] = entry
     assert cluster.missing() == [(request, "still exists")]
     cluster.known.has_kip_236 = lambda: False
@@ -352,7 +352,7 @@ def test_znodes_of_kip_236_may_stay_if_no_controller_follows_them() -> None:
 
 
 def test_cancellation_that_no_controller_follows_excuses_nothing() -> None:
-    cluster = Recovering(ReassignmentsEnded)
+    cluster = RecoveryHistory(ReassignmentsEnded)
     cluster.known.admin["/admin/reassign_cancel"] = b'{"version":1}'
     cluster.known.admin["/admin/reassign_partitions"] = (
         b'{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[3,2]}]}'
@@ -363,7 +363,7 @@ def test_cancellation_that_no_controller_follows_excuses_nothing() -> None:
 
 
 def test_unfinished_deletion_is_missed() -> None:
-    cluster = Recovering(DeletionsEnded)
+    cluster = RecoveryHistory(DeletionsEnded)
     cluster.known.admin["/admin/delete_topics/orders"] = b""
     assert cluster.missing() == [("/admin/delete_topics/orders", "still exists")]
     cluster.view.dead[3] = None
@@ -371,7 +371,7 @@ def test_unfinished_deletion_is_missed() -> None:
 
 
 def test_left_over_znodes_are_missed() -> None:
-    cluster = Recovering(AdminZnodesGone)
+    cluster = RecoveryHistory(AdminZnodesGone)
     cluster.known.admin |= {
         "/admin/preferred_replica_election": b"",
         "/admin/reassignments/orders/0": b"",
@@ -384,7 +384,7 @@ def test_left_over_znodes_are_missed() -> None:
 
 
 def test_record_that_an_operator_created_may_be_left() -> None:
-    cluster = Recovering(AdminZnodesGone)
+    cluster = RecoveryHistory(AdminZnodesGone)
     path = "/admin/reassignments/orders/0"
     cluster.known.admin[path] = b""
     assert cluster.missing()
@@ -393,7 +393,7 @@ def test_record_that_an_operator_created_may_be_left() -> None:
 
 
 def test_deletion_in_a_failed_log_directory_may_be_left() -> None:
-    cluster = Recovering(AdminZnodesGone)
+    cluster = RecoveryHistory(AdminZnodesGone)
     cluster.known.admin["/admin/replica_deletions/x"] = (
         b'{"version":1,"broker":2,"partitions":{"orders":[0]}}'
     )
@@ -405,7 +405,7 @@ def test_deletion_in_a_failed_log_directory_may_be_left() -> None:
 
 
 def test_deletion_of_a_replica_that_waits_to_be_added_again_may_be_left() -> None:
-    cluster = Recovering(AdminZnodesGone)
+    cluster = RecoveryHistory(AdminZnodesGone)
     cluster.known.admin["/admin/replica_deletions/x"] = (
         b'{"version":1,"broker":2,"partitions":{"orders":[0]}}'
     )
@@ -419,7 +419,7 @@ def test_deletion_of_a_replica_that_waits_to_be_added_again_may_be_left() -> Non
 def test_deletion_of_an_assigned_replica_may_be_left_while_its_topic_waits_for_deletion(
     replicas: tuple[int, ...], is_missed: bool
 ) -> None:
-    cluster = Recovering(AdminZnodesGone)
+    cluster = RecoveryHistory(AdminZnodesGone)
     cluster.known.admin["/admin/replica_deletions/x"] = (
         b'{"version":1,"broker":2,"partitions":{"orders":[0]}}'
     )
@@ -438,7 +438,7 @@ def test_deletion_of_an_assigned_replica_may_be_left_while_its_topic_waits_for_d
     ],
 )
 def test_old_metadata_is_missed(old: PartitionMetadata) -> None:
-    cluster = Recovering(MetadataCurrent)
+    cluster = RecoveryHistory(MetadataCurrent)
     cluster.view.caches[2][NAME] = old
     [(subject, text)] = cluster.missing()
     assert subject == "broker 2"
@@ -452,7 +452,7 @@ def test_old_metadata_is_missed(old: PartitionMetadata) -> None:
 def test_broker_that_does_not_know_which_brokers_are_registered_is_missed(
     live: tuple[int, ...],
 ) -> None:
-    cluster = Recovering(MetadataCurrent)
+    cluster = RecoveryHistory(MetadataCurrent)
     assert not cluster.missing()
     cluster.view.live_in_caches[2] = live
     [(subject, text)] = cluster.missing()
@@ -468,7 +468,7 @@ def test_broker_with_metadata_of_a_deleted_topic_is_missed(
 ) -> None:
     """A broker that was not registered at the deletion keeps the topic, as in Kafka. A controller
     does not see that a tool has deleted a topic's znode."""
-    cluster = Recovering(MetadataCurrent)
+    cluster = RecoveryHistory(MetadataCurrent)
     cluster.view.caches[2]["gone", 0] = PartitionMetadata(1, 5, (1, 2, 3), (1, 2, 3))
     if is_marked:
         cluster.known.admin[znodes.delete_topic_path("gone")] = b""
@@ -480,7 +480,7 @@ def test_broker_with_metadata_of_a_deleted_topic_is_missed(
 
 
 def test_broker_without_metadata_of_a_partition_is_missed() -> None:
-    cluster = Recovering(MetadataCurrent)
+    cluster = RecoveryHistory(MetadataCurrent)
     del cluster.view.caches[2][NAME]
     [(subject, text)] = cluster.missing()
     assert (subject, text.partition(",")[0]) == ("broker 2", "orders-0: has None")

@@ -26,7 +26,7 @@ Subject = Partition | int
 """A partition or a broker."""
 
 
-class Touch(NamedTuple):
+class SubjectEvent(NamedTuple):
     """An event about a subject. `proposed` is the ISR that a request proposes; `until_seq` is the
     event at which a broker registers or departs again."""
 
@@ -73,7 +73,7 @@ class Race(NamedTuple):
 
 def races_of(count: PlainCount, window_s: float) -> set[Race]:
     """All races of a log."""
-    of_subject: dict[Subject, dict[int, Touch]] = defaultdict(dict)
+    of_subject: dict[Subject, dict[int, SubjectEvent]] = defaultdict(dict)
     for one in [*_of_partitions(count), *_of_brokers(count)]:
         known = of_subject[one.subject].get(one.seq)
         if known is None or one.what < known.what:
@@ -82,7 +82,7 @@ def races_of(count: PlainCount, window_s: float) -> set[Race]:
     answered = _answered(count)
     found = set()
     for touches in of_subject.values():
-        before: list[Touch] = []
+        before: list[SubjectEvent] = []
         for _, later in sorted(touches.items()):
             earlier = [one for one in before if not (later.is_weak and one.is_weak)]
             before.append(later)
@@ -97,7 +97,7 @@ def races_of(count: PlainCount, window_s: float) -> set[Race]:
     return found
 
 
-def _of_partitions(count: PlainCount) -> Iterator[Touch]:
+def _of_partitions(count: PlainCount) -> Iterator[SubjectEvent]:
     ids = {_hex(one): topic for one, topic in count.topic_ids.items()}
     own = [one for one in count.writes if one.decided_seq is not None and not one.error]
     for record, event in count.records:
@@ -105,7 +105,7 @@ def _of_partitions(count: PlainCount) -> Iterator[Touch]:
         for what, topic, number, proposed in _proposals(event):
             subject = ids.get(topic, topic), number
             request = getattr(event, "request", None)
-            yield Touch(*place, what, subject, request, tuple(proposed))
+            yield SubjectEvent(*place, what, subject, request, tuple(proposed))
         if isinstance(event, events.WatchFired) and not any(
             one.path == event.path and one.decided_seq <= record.seq <= one.seq
             for one in own
@@ -135,7 +135,7 @@ def _proposals(event: Any) -> Iterator[tuple[str, str, int, Any]]:
                 yield "reassignment_requested", target.topic, target.partition, ()
 
 
-def _of_znode(count: PlainCount, place: tuple[int, int, str], path: str) -> Iterator[Touch]:
+def _of_znode(count: PlainCount, place: tuple[int, int, str], path: str) -> Iterator[SubjectEvent]:
     """An event about a topic counts for each of its partitions."""
     found = _TOPICS.fullmatch(path)
     if found is None:
@@ -148,10 +148,10 @@ def _of_znode(count: PlainCount, place: tuple[int, int, str], path: str) -> Iter
     number = _PARTITION.fullmatch(found[3] or "")
     for partition in count.partitions:
         if partition[0] == found[2] and (number is None or partition[1] == int(number[1])):
-            yield Touch(*place, what, partition)
+            yield SubjectEvent(*place, what, partition)
 
 
-def _of_brokers(count: PlainCount) -> Iterator[Touch]:
+def _of_brokers(count: PlainCount) -> Iterator[SubjectEvent]:
     for number, one in enumerate(count.brokers.changes):
         following = [
             each.seq for each in count.brokers.changes[number + 1 :] if each.broker == one.broker
@@ -159,23 +159,23 @@ def _of_brokers(count: PlainCount) -> Iterator[Touch]:
         until = min(following, default=None)
         if not one.is_found:
             what = f"broker_{one.what}"
-            yield Touch(one.seq, one.micros, one.channel, what, one.broker, until_seq=until)
+            yield SubjectEvent(one.seq, one.micros, one.channel, what, one.broker, until_seq=until)
     for record, event in count.records:
         place = record.seq, record.wall_ns // 1000, record.channel
         match event:
             case ControlledShutdownReceived():
-                yield Touch(*place, "shutdown_requested", event.broker)
+                yield SubjectEvent(*place, "shutdown_requested", event.broker)
             case imported_events.ControllerLogged() if (
                 found := _SHUTS_DOWN.search(event.text)
             ) is not None:
-                yield Touch(*place, "shutdown_requested", int(found[1]))
+                yield SubjectEvent(*place, "shutdown_requested", int(found[1]))
             case events.ChannelFault() if event.kind != "recovered":
-                yield Touch(*place, "channel_fault", event.broker)
+                yield SubjectEvent(*place, "channel_fault", event.broker)
             case AlterPartitionReceived():
                 for proposed in event.partitions:
                     for broker in proposed.isr:
                         wanted = event.request, tuple(proposed.isr)
-                        yield Touch(*place, "isr_proposed", broker, *wanted)
+                        yield SubjectEvent(*place, "isr_proposed", broker, *wanted)
 
 
 def _decisions(count: PlainCount) -> Iterator[Decision]:
@@ -220,7 +220,7 @@ def _answered(count: PlainCount) -> dict[int, int]:
     return found
 
 
-def _verdict(later: Touch, decisions: list[Decision], answered: dict[int, int]) -> str:
+def _verdict(later: SubjectEvent, decisions: list[Decision], answered: dict[int, int]) -> str:
     decision = _decision_after(later, decisions)
     at = answered.get(later.request) if later.request is not None else None
     if later.request is not None:
@@ -232,7 +232,7 @@ def _verdict(later: Touch, decisions: list[Decision], answered: dict[int, int]) 
     return "missed" if _misses(later, decision) else "considered"
 
 
-def _decision_after(later: Touch, decisions: list[Decision]) -> Decision | None:
+def _decision_after(later: SubjectEvent, decisions: list[Decision]) -> Decision | None:
     for one in decisions:
         if one.seq < later.seq:
             continue
@@ -246,7 +246,7 @@ def _decision_after(later: Touch, decisions: list[Decision]) -> Decision | None:
     return None
 
 
-def _is_known(later: Touch, decision: Decision, answered: int | None) -> bool:
+def _is_known(later: SubjectEvent, decision: Decision, answered: int | None) -> bool:
     """Requests wait in the queue: an earlier decision did not know the request, unless it does what
     the request asks for."""
     rule = decision.rule
@@ -259,7 +259,7 @@ def _is_known(later: Touch, decision: Decision, answered: int | None) -> bool:
     )
 
 
-def _misses(later: Touch, decision: Decision) -> bool:
+def _misses(later: SubjectEvent, decision: Decision) -> bool:
     if decision.is_refused:
         return True
     isr, leader, broker = decision.isr, decision.leader, later.subject

@@ -35,7 +35,7 @@ VERSION = ShippedVersion("v1", "c0de", "core", "1.0", None)
 
 
 @pytest.fixture(scope="module")
-def quick(spark: SparkSession) -> Iterator[SparkSession]:
+def fast_spark(spark: SparkSession) -> Iterator[SparkSession]:
     """Spark for many small tables."""
     before = {name: spark.conf.get(name) for name in QUICK}
     for name, value in QUICK.items():
@@ -46,12 +46,14 @@ def quick(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def of_one_log(quick: SparkSession, short_history: History, tmp_path: Path) -> tuple[Path, str]:
+def table_of_one_log(
+    fast_spark: SparkSession, short_history: History, tmp_path: Path
+) -> tuple[Path, str]:
     """A table with one log, and the name of the log."""
     table = tmp_path / "table"
     write_log(tmp_path / "log", short_history, CLUSTER, 1)
-    ingest(quick, [str(tmp_path / "log")], table)
-    [log] = [row.log for row in manifest.segments(quick, table).collect()]
+    ingest(fast_spark, [str(tmp_path / "log")], table)
+    [log] = [row.log for row in manifest.segments(fast_spark, table).collect()]
     return table, log
 
 
@@ -80,7 +82,7 @@ def add_replays(
 
 
 def test_damage_is_in_the_results_until_a_sound_copy_repairs_it(
-    quick: SparkSession, short_history: History, tmp_path: Path
+    fast_spark: SparkSession, short_history: History, tmp_path: Path
 ) -> None:
     source, table = unpacked("chaos-9120556", tmp_path / "sound"), tmp_path / "table"
     damaged = tmp_path / "fleet" / "damaged"
@@ -95,7 +97,7 @@ def test_damage_is_in_the_results_until_a_sound_copy_repairs_it(
     segment = cut / "00000000000000000001.refold"
     segment.write_bytes(segment.read_bytes()[:20_000])
 
-    done = ingest(quick, [str(tmp_path / "fleet")], table)
+    done = ingest(fast_spark, [str(tmp_path / "fleet")], table)
     assert (done.logs, done.incomplete, done.set_aside) == (2, 1, 1)
     [state] = [one for one in done.logs_with_notes if one.lacking]
     assert state.cluster == CLUSTER
@@ -103,22 +105,22 @@ def test_damage_is_in_the_results_until_a_sound_copy_repairs_it(
     [packed] = [one for one in done.passed_over if one.kind == ".zip"]
     assert (packed.files, packed.names) == (1, [str(damaged / "more.zip")])
     # Inputs that are named next do not make the table complete.
-    again = ingest(quick, [str(tmp_path / "fleet" / "daemon")], table)
+    again = ingest(fast_spark, [str(tmp_path / "fleet" / "daemon")], table)
     assert (again.incomplete, again.set_aside, again.batch) == (1, 1, None)
 
-    found = analyse(quick, table, Options())
+    found = analyse(fast_spark, table, Options())
     assert (found.incomplete, found.set_aside) == (1, 1)
     first, resting = found.summaries[:2]
     assert first.title == "incomplete logs"
     assert [row[:2] for row in first.rows] == [[CLUSTER, state.log]]
     assert {row[0]: row[2] for row in resting.rows}["failovers"] > 0
-    rows = {row.cluster: row for row in quick.read.parquet(f"{table}/analysis/logs").collect()}
+    rows = {row.cluster: row for row in fast_spark.read.parquet(f"{table}/analysis/logs").collect()}
     assert not rows[CLUSTER].is_complete
     assert rows["other"].is_complete
     assert rows["other"].folder == "daemon"
 
     add_replays(table, state.log)
-    result = summary(quick, table, [VERSION], 0, None, 0.0)
+    result = summary(fast_spark, table, [VERSION], 0, None, 0.0)
     [of_version] = result.versions
     assert (of_version.incomplete, of_version.decisions_of_incomplete) == (1, 10)
     assert (result.incomplete, result.set_aside) == (1, 1)
@@ -126,25 +128,25 @@ def test_damage_is_in_the_results_until_a_sound_copy_repairs_it(
     shutil.rmtree(cut)
     write_log(tmp_path / "copy" / "cut", short_history, "cut", 2)
     sources = [str(source), str(tmp_path / "copy"), str(tmp_path / "fleet")]
-    repaired = ingest(quick, sources, table)
+    repaired = ingest(fast_spark, sources, table)
     assert (repaired.incomplete, repaired.set_aside, repaired.replaced) == (0, 0, 1)
-    segments = manifest.segments(quick, table).where(f"cluster = '{CLUSTER}'").collect()
+    segments = manifest.segments(fast_spark, table).where(f"cluster = '{CLUSTER}'").collect()
     assert [(row.first_zxid, row.last_zxid) for row in segments] == [(1, 0x154)]
     # Any Parquet reader counts each record once, and nothing else.
     files = [str(one) for one in (table / "records").rglob("*") if one.is_file()]
     counted = sum(parquet.ParquetFile(one).metadata.num_rows for one in files)
     assert counted == manifest.count_records(table)
-    after = analyse(quick, table, Options())
+    after = analyse(fast_spark, table, Options())
     assert (after.incomplete, after.set_aside, after.summaries[0].rows) == (0, 0, [])
-    assert quick.read.parquet(f"{table}/analysis/logs").where("not is_complete").count() == 0
+    assert fast_spark.read.parquet(f"{table}/analysis/logs").where("not is_complete").count() == 0
 
 
 def test_unknown_names_are_errors_that_list_the_known_ones(
-    quick: SparkSession, of_one_log: tuple[Path, str]
+    fast_spark: SparkSession, table_of_one_log: tuple[Path, str]
 ) -> None:
-    table, log = of_one_log
+    table, log = table_of_one_log
     with pytest.raises(FleetError, match=f"--cluster mPC is unknown; known are: {CLUSTER}"):
-        analyse(quick, table, Options(clusters=("mPC",)))
+        analyse(fast_spark, table, Options(clusters=("mPC",)))
     add_replays(table, log)
     for name, known in (
         ("version", "v1"),
@@ -154,20 +156,22 @@ def test_unknown_names_are_errors_that_list_the_known_ones(
     ):
         wrong = DivergenceFilter(**{name: "typo"})
         with pytest.raises(FleetError, match=f"--{name} typo is unknown; known are: {known}$"):
-            list_divergences(quick, table, wrong, 20)
+            list_divergences(fast_spark, table, wrong, 20)
     right = DivergenceFilter("v1", "election", CLUSTER, log)
-    assert list_divergences(quick, table, right, 20)[0] == 1
+    assert list_divergences(fast_spark, table, right, 20)[0] == 1
 
 
 def test_rules_that_differ_in_the_id_of_a_broker_are_one_rule(
-    quick: SparkSession, of_one_log: tuple[Path, str]
+    fast_spark: SparkSession, table_of_one_log: tuple[Path, str]
 ) -> None:
-    table, log = of_one_log
+    table, log = table_of_one_log
     of_brokers = ["remove 2 from ISR", "remove 3 from ISR"]
     add_replays(table, log, [*of_brokers, "KIP-236: roll back"], of_brokers[0])
-    rows = {row.rule: row for row in by_rule(quick, table).collect()}
+    rows = {row.rule: row for row in by_rule(fast_spark, table).collect()}
     assert rows.keys() == {"remove N from ISR", "KIP-236: roll back"}
     row = rows["remove N from ISR"]
     assert (row.logs, row.decisions, row.agreed, row.divergences) == (1, 20, 19, 1)
     for rule, count in (("remove N from ISR", 1), (of_brokers[0], 1), (of_brokers[1], 0)):
-        assert list_divergences(quick, table, DivergenceFilter(rule=rule), 20)[0] == count, rule
+        assert list_divergences(fast_spark, table, DivergenceFilter(rule=rule), 20)[0] == count, (
+            rule
+        )

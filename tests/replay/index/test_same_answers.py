@@ -49,7 +49,7 @@ def incidents() -> list[object]:
     ]
 
 
-class Indexed:
+class IndexedLog:
     """A recorded log with its index, and its events and decisions as a fold finds them."""
 
     def __init__(self, log: RecordedLog) -> None:
@@ -104,7 +104,7 @@ class Indexed:
 @pytest.fixture(params=incidents())
 def indexed(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Indexed]:
+) -> Iterator[IndexedLog]:
     store_all_snapshots(monkeypatch)
     with log_at(request.param) as path:
         shutil.copytree(path, tmp_path / "log")
@@ -112,12 +112,12 @@ def indexed(
         if not isinstance(log, RecordedLog):
             pytest.skip("only logs of the daemon have an index")
         make_index(tmp_path / "log")
-        found = Indexed(log)
+        found = IndexedLog(log)
         with closing(found.index):
             yield found
 
 
-def test_events_and_decisions_about_each_subject_are_those_of_a_fold(indexed: Indexed) -> None:
+def test_events_and_decisions_about_each_subject_are_those_of_a_fold(indexed: IndexedLog) -> None:
     for name in indexed.names:
         wanted = Wanted((name,))
         of_fold = [one for one in indexed.events if name in one.subjects]
@@ -127,7 +127,7 @@ def test_events_and_decisions_about_each_subject_are_those_of_a_fold(indexed: In
 
 
 def test_events_and_decisions_of_each_kind_rule_and_term_are_those_of_a_fold(
-    indexed: Indexed,
+    indexed: IndexedLog,
 ) -> None:
     for kind in {one.kind for one in indexed.events}:
         found = [one for one in indexed.found_events(Wanted((), (kind,))) if one.kind == kind]
@@ -149,7 +149,7 @@ def test_events_and_decisions_of_each_kind_rule_and_term_are_those_of_a_fold(
         assert [one for one in decided if one.term == term] == of_fold
 
 
-def test_known_names_are_those_of_the_whole_log(indexed: Indexed) -> None:
+def test_known_names_are_those_of_the_whole_log(indexed: IndexedLog) -> None:
     whole = KnownNames(indexed.log.reader, indexed.log)
     found = KnownNames(indexed.log.reader, indexed.log, indexed.index.names())
     assert (found.topics, found.partitions, found.brokers) == (
@@ -167,7 +167,7 @@ def explained(history: History) -> Explanation | str:
 
 
 @pytest.mark.sampled
-def test_each_subject_is_explained_as_by_a_fold(indexed: Indexed) -> None:
+def test_each_subject_is_explained_as_by_a_fold(indexed: IndexedLog) -> None:
     log, (first, last) = indexed.log, indexed.range
     answered = 0
     for seq in dict.fromkeys((*range(last, first, -max(1, (last - first) // MOMENTS)),)):
@@ -186,7 +186,7 @@ def test_each_subject_is_explained_as_by_a_fold(indexed: Indexed) -> None:
 
 @pytest.mark.parametrize("unstored", [0, 1])
 def test_end_of_a_log_that_was_not_closed_is_explained_as_by_a_fold(
-    unstored: int, tmp_path: Path, same: Callable[[RecordedLog, Subject, int], bool]
+    unstored: int, tmp_path: Path, is_same_history: Callable[[RecordedLog, Subject, int], bool]
 ) -> None:
     """The commands of the last event may not be stored."""
     simulation = incident()
@@ -198,7 +198,7 @@ def test_end_of_a_log_that_was_not_closed_is_explained_as_by_a_fold(
         assert isinstance(log, RecordedLog)
         for seq in (last // 2, last - 2, last - 1, last):
             for subject in (Subject(), Subject("t", 0), Subject(topic="u"), Subject(broker=1)):
-                assert same(log, subject, seq), (subject, seq)
+                assert is_same_history(log, subject, seq), (subject, seq)
         found = history_of_index(log, Subject("t", 0), last)
         assert found is not None
         assert any("no stored commands" in one for one in found.notes) == bool(unstored)
@@ -207,7 +207,7 @@ def test_end_of_a_log_that_was_not_closed_is_explained_as_by_a_fold(
 def test_cancellation_that_was_removed_between_two_sessions_is_explained_as_by_a_fold(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    same: Callable[[RecordedLog, Subject, int], bool],
+    is_same_history: Callable[[RecordedLog, Subject, int], bool],
 ) -> None:
     store_all_snapshots(monkeypatch)
     cluster = only_the_target_in_sync()
@@ -223,7 +223,7 @@ def test_cancellation_that_was_removed_between_two_sessions_is_explained_as_by_a
         assert isinstance(log, RecordedLog)
         for seq in range(log.reader.last_seq, 0, -7):
             for subject in (Subject("t", 0), Subject("u", 0)):
-                assert same(log, subject, seq), (subject, seq)
+                assert is_same_history(log, subject, seq), (subject, seq)
         found = history_of_index(log, Subject("u", 0), log.reader.last_seq)
         assert found is not None
         assert [one.how for one in found.facts if isinstance(one, CancelKnown)][-1] == "removed"
@@ -244,7 +244,7 @@ def history_of_index(log: RecordedLog, subject: Subject, seq: int) -> History | 
 
 
 @pytest.fixture
-def same() -> Callable[[RecordedLog, Subject, int], bool]:
+def is_same_history() -> Callable[[RecordedLog, Subject, int], bool]:
     """Whether the history by the index is that of a fold, or there is none."""
 
     def compare(log: RecordedLog, subject: Subject, seq: int) -> bool:

@@ -31,7 +31,7 @@ def archive(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
     return path
 
 
-class Touch:
+class FileCreatingPickle:
     """Its pickle creates a file when it is loaded."""
 
     def __init__(self, path: Path) -> None:
@@ -43,7 +43,7 @@ class Touch:
 
 def test_pickle_in_place_of_a_segment_is_not_loaded(tmp_path: Path) -> None:
     marker = tmp_path / "marker"
-    content = pickle.dumps(Touch(marker))
+    content = pickle.dumps(FileCreatingPickle(marker))
     packed = archive(tmp_path / "log.tar.xz", (tarfile.TarInfo(SEGMENT), content))
     with pytest.raises(NotALog, match="is not an SQLite file"), open_reader(packed):
         pass

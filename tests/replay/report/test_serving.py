@@ -98,7 +98,7 @@ def test_list_says_why_the_begin_and_the_events_of_a_log_are_unknown(tmp_path: P
     assert row(page, "empty") == ["daemon&#x27;s log", "no events", ""]
 
 
-def test_report_of_a_log_and_of_two(server: ReportServer) -> None:
+def test_report_is_of_the_logs_that_the_address_names(server: ReportServer) -> None:
     status, page = _get(server, "/report?log=crash")
     assert (status, page.count('"recordedBy"')) == (200, 1)
     status, page = _get(server, "/report?log=crash&against=" + quote(_unpacked(server)))

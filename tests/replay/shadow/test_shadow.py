@@ -33,7 +33,7 @@ class Clock:
         return self.now
 
 
-class Followed:
+class FollowedFolder:
     """A shadow of the files in a folder; each of its logs is a folder of `logs`."""
 
     def __init__(
@@ -92,7 +92,7 @@ def counts(result: ShadowResult) -> tuple[int, ...]:
 
 
 def test_summary_is_the_result_of_agree_on_the_log(source: Path, tmp_path: Path) -> None:
-    followed = Followed(source, tmp_path / "logs")
+    followed = FollowedFolder(source, tmp_path / "logs")
     followed.run()
     result = followed.shadow.end()
     expected = agree(tmp_path / "logs" / "1")
@@ -107,7 +107,7 @@ def test_summary_is_the_result_of_agree_on_the_log(source: Path, tmp_path: Path)
 def test_difference_that_another_order_explains_does_not_differ(
     folder_of: Get, tmp_path: Path
 ) -> None:
-    followed = Followed(folder_of("zk-session-expiry-1") / "zookeeper", tmp_path / "logs")
+    followed = FollowedFolder(folder_of("zk-session-expiry-1") / "zookeeper", tmp_path / "logs")
     followed.run(60)
     result = followed.shadow.end()
     assert [one.rule for one in result.explained] == ["either-order"]
@@ -122,7 +122,7 @@ def test_counts_are_in_the_folder_of_the_log_and_in_the_metrics(
     crash: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong_offline_leader(monkeypatch)
-    followed = Followed(crash, tmp_path / "logs", tmp_path / "shadow.prom")
+    followed = FollowedFolder(crash, tmp_path / "logs", tmp_path / "shadow.prom")
     followed.run()
     status = read_status(tmp_path / "logs" / "1")
     result = followed.shadow.end()
@@ -146,7 +146,7 @@ def test_counts_are_in_the_folder_of_the_log_and_in_the_metrics(
 
 
 def test_metrics_that_cannot_be_written_end_the_run(crash: Path, tmp_path: Path) -> None:
-    followed = Followed(crash, tmp_path / "logs", tmp_path / "missing" / "shadow.prom")
+    followed = FollowedFolder(crash, tmp_path / "logs", tmp_path / "missing" / "shadow.prom")
     with pytest.raises(LogError, match=r"shadow.prom: cannot be written: No such file"):
         followed.run()
     followed.shadow.abandon()
@@ -164,7 +164,7 @@ def test_files_that_grow_are_followed(source: Path, tmp_path: Path) -> None:
     [last] = [one for one in source.iterdir() if one.name == "log.13c"]
     content = last.read_bytes()
     last.unlink()
-    followed = Followed(source, tmp_path / "logs")
+    followed = FollowedFolder(source, tmp_path / "logs")
     followed.run()
     before = followed.shadow.memory
     last.write_bytes(content)
@@ -180,7 +180,7 @@ def test_missing_transactions_begin_another_log(source: Path, tmp_path: Path) ->
     content, whole = last.read_bytes(), first.read_bytes()
     last.unlink()
     first.write_bytes(whole[: len(whole) // 8] + bytes(1000))
-    followed = Followed(source, tmp_path / "logs")
+    followed = FollowedFolder(source, tmp_path / "logs")
     followed.run()
     last.write_bytes(content)
     followed.run(20)
@@ -198,7 +198,7 @@ def test_changed_rule_is_logged_and_listed_with_records_in_between(
 ) -> None:
     caplog.set_level(logging.INFO, "replay")
     wrong_offline_leader(monkeypatch)
-    followed = Followed(crash, tmp_path / "logs")
+    followed = FollowedFolder(crash, tmp_path / "logs")
     followed.run()
     result = followed.shadow.end()
     warnings = [one for one in caplog.records if one.levelno == logging.WARNING]
@@ -214,7 +214,7 @@ def test_nothing_is_reported_twice(
     crash: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     wrong_offline_leader(monkeypatch)
-    followed = Followed(crash, tmp_path / "logs")
+    followed = FollowedFolder(crash, tmp_path / "logs")
     followed.run(60)
     reported = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
     result = followed.shadow.end()
@@ -225,7 +225,7 @@ def test_settings_that_show_later_compare_the_log_again(
     crash: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO, "replay")
-    followed = Followed(crash, tmp_path / "logs")
+    followed = FollowedFolder(crash, tmp_path / "logs")
     followed.run()
     once = [True]
     monkeypatch.setattr(LiveAgreement, "is_outdated", property(lambda _: bool(once and once.pop())))
@@ -236,7 +236,7 @@ def test_settings_that_show_later_compare_the_log_again(
 
 
 def test_log_of_a_shadow_is_complete_for_other_commands(crash: Path, tmp_path: Path) -> None:
-    followed = Followed(crash, tmp_path / "logs")
+    followed = FollowedFolder(crash, tmp_path / "logs")
     followed.run(1)
     followed.shadow.end()
     again = agree(tmp_path / "logs" / "1")
@@ -255,7 +255,9 @@ def test_damaged_lines_do_not_accuse_the_controller(
         log.write_bytes(
             b"".join(b"x" + one if at % every == 0 else one for at, one in enumerate(lines))
         )
-    followed = Followed(tmp_path / "source" / "zookeeper", tmp_path / "logs", broker_logs=logs)
+    followed = FollowedFolder(
+        tmp_path / "source" / "zookeeper", tmp_path / "logs", broker_logs=logs
+    )
     followed.run(60)
     result = followed.shadow.end()
     assert (result.diverging, result.requests.diverging) == (0, 0)
@@ -272,11 +274,11 @@ def test_damaged_lines_do_not_accuse_the_controller(
 
 
 @pytest.fixture
-def refusing(folder_of: Get, tmp_path: Path) -> Followed:
+def refusing(folder_of: Get, tmp_path: Path) -> FollowedFolder:
     """A shadow with unclean elections, of brokers without. The files end when the controller does
     not elect a leader for u-0 and u2-0. Its session timeout is 6 s."""
     source = folder_of("unclean-setting-1")
-    return Followed(
+    return FollowedFolder(
         source / "zookeeper" / "version-2",
         tmp_path / "logs",
         broker_logs=sorted(source.glob("logs/*/*.log")),
@@ -292,7 +294,7 @@ WITHOUT_LEADER = [f"/brokers/topics/{one}/partitions/0/state" for one in ("u", "
 
 
 def test_decision_that_the_controller_never_makes_is_reported_once(
-    refusing: Followed, tmp_path: Path
+    refusing: FollowedFolder, tmp_path: Path
 ) -> None:
     before = refusing.run(9)
     assert extra_paths(before) == []
@@ -308,7 +310,7 @@ def test_decision_that_the_controller_never_makes_is_reported_once(
 
 
 def test_decision_that_the_controller_may_still_make_is_undecided_and_named(
-    refusing: Followed,
+    refusing: FollowedFolder,
 ) -> None:
     refusing.run(3)
     result = refusing.shadow.end()
@@ -317,7 +319,9 @@ def test_decision_that_the_controller_may_still_make_is_undecided_and_named(
     assert [path in note for path, note in zip(WITHOUT_LEADER, named, strict=True)] == [True, True]
 
 
-def test_log_of_a_shadow_ends_when_everything_was_read(refusing: Followed, tmp_path: Path) -> None:
+def test_log_of_a_shadow_ends_when_everything_was_read(
+    refusing: FollowedFolder, tmp_path: Path
+) -> None:
     """Hence `refold agree` also finds that the controller has made no decision."""
     refusing.run(15)
     refusing.shadow.end()
@@ -327,7 +331,7 @@ def test_log_of_a_shadow_ends_when_everything_was_read(refusing: Followed, tmp_p
 
 
 def test_silence_shows_nothing_if_transactions_cannot_be_read(
-    refusing: Followed, monkeypatch: pytest.MonkeyPatch
+    refusing: FollowedFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FollowedImport, "stalled", "log.61: the checksum is wrong")
     assert extra_paths(refusing.run(20)) == []

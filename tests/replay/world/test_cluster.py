@@ -146,7 +146,7 @@ ONE_OF_EACH: tuple[Input, ...] = (
 RUINS_A_PARTITION = (DeleteZnode,)
 
 
-class Counting(Observer):
+class CountingObserver(Observer):
     """Counts what happens."""
 
     def __init__(self) -> None:
@@ -169,8 +169,8 @@ class Counting(Observer):
             self.acknowledged_after_us[one.name] += 1
 
 
-def run(scenario: Scenario, *inputs: Input) -> tuple[Cluster, Counting]:
-    counting = Counting()
+def run(scenario: Scenario, *inputs: Input) -> tuple[Cluster, CountingObserver]:
+    counting = CountingObserver()
     cluster = Cluster(scenario, inputs, counting)
     cluster.run()
     return cluster, counting

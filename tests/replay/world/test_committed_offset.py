@@ -41,7 +41,7 @@ INPUTS = (
 
 
 @dataclass
-class Seen(Observer):
+class RecordingObserver(Observer):
     """`logs`: the records of each broker by offset; `read` those that the consumer read, with the
     time; `at_crash`: the records that brokers had, and how many the consumer had read."""
 
@@ -90,8 +90,8 @@ class Seen(Observer):
 
 
 @cache
-def played() -> Seen:
-    seen = Seen()
+def played() -> RecordingObserver:
+    seen = RecordingObserver()
     Cluster(SCENARIO, INPUTS, seen).run()
     return seen
 

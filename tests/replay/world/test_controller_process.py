@@ -34,7 +34,7 @@ from tests.replay.world.controller_world import CONFIGURATION, ID, TIME_OUT_S, S
 LEADERS = [1, 2, 1]
 
 
-class Watcher(Observer):
+class RecordingObserver(Observer):
     """Notes starts, ends and acts."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Watcher(Observer):
         self.acts.append(what)
 
 
-class Asker:
+class RequestSender:
     """Sends one request to a controller."""
 
     def __init__(self, world: SmallWorld) -> None:
@@ -110,7 +110,7 @@ def test_events_are_numbered_and_never_go_back_in_time() -> None:
 
 
 def test_killed_controller_waits_for_its_session_and_takes_the_role_again() -> None:
-    watcher = Watcher()
+    watcher = RecordingObserver()
     world = SmallWorld(observer=watcher)
     world.start()
     world.controller.kill()
@@ -124,7 +124,7 @@ def test_killed_controller_waits_for_its_session_and_takes_the_role_again() -> N
 
 
 def acts_of_a_start() -> list[str]:
-    watcher = Watcher()
+    watcher = RecordingObserver()
     SmallWorld(observer=watcher).start()
     return watcher.acts
 
@@ -140,7 +140,7 @@ def test_controller_crashed_at_an_act_does_that_act_or_not_and_nothing_more(
     act: int, is_before: bool
 ) -> None:
     expected = acts_of_a_start()[: act - is_before]
-    watcher = Watcher()
+    watcher = RecordingObserver()
     world = SmallWorld(observer=watcher)
     crashed: list[int] = []
     world.controller.crash_at(act, lambda: crashed.append(act), is_before=is_before)
@@ -197,7 +197,7 @@ def test_term_that_has_ended_sends_nothing() -> None:
 
 
 def test_controller_that_is_shut_down_gives_up_the_role_and_stays_down() -> None:
-    watcher = Watcher()
+    watcher = RecordingObserver()
     world = SmallWorld(observer=watcher)
     world.start()
     world.controller.shut_down()
@@ -211,7 +211,7 @@ def test_controller_that_is_shut_down_starts_again_after_its_exit(restart_ms: in
     shut_down = ShutDownController(8_000, "refold 100", restart_ms)
     times: dict[str, int] = {}
 
-    class Times(Watcher):
+    class Times(RecordingObserver):
         def run_started(self, process: str) -> None:
             times["started"] = cluster.scheduler.now_us
 
@@ -227,7 +227,7 @@ def test_controller_that_is_shut_down_starts_again_after_its_exit(restart_ms: in
 
 
 def test_controller_on_a_disk_that_hangs_gives_up_and_is_started_again() -> None:
-    watcher = Watcher()
+    watcher = RecordingObserver()
     world = SmallWorld(observer=watcher)
     world.start()
     world.controller.set_append_ms(10_000)
@@ -279,7 +279,7 @@ def test_unreachable_broker_is_reported_after_one_second() -> None:
 def test_request_is_answered_with_the_number_of_its_sender() -> None:
     world = SmallWorld()
     world.start()
-    askers = [Asker(world), Asker(world)]
+    askers = [RequestSender(world), RequestSender(world)]
     world.run(1)
     for asker in askers:
         ((number, response),) = [(one.number, one.response) for one in asker.responses]
@@ -290,7 +290,7 @@ def test_request_is_answered_with_the_number_of_its_sender() -> None:
 def test_response_of_a_lost_connection_is_dropped() -> None:
     world = SmallWorld()
     world.start()
-    asker = Asker(world)
+    asker = RequestSender(world)
     world.run(0.0016)
     world.network.reset("admin", "refold 100")
     world.run(1)

@@ -36,7 +36,7 @@ _TWO_REFOLDS = structs.replace(_SHORT, controllers=(ControllerSpec(REFOLD), _OTH
 _FIRST, _SECOND = (0, 1000), (1000, 1000)
 
 
-class Blocks(Observer):
+class BlockObserver(Observer):
     """The requests for producer ids that a controller got, and the responses that brokers got."""
 
     def __init__(self) -> None:
@@ -66,8 +66,8 @@ class Blocks(Observer):
         return [one.error for one in self.answered if one.error != codes.NONE]
 
 
-def run(*inputs: Input, scenario: Scenario = _SHORT) -> tuple[Cluster, Blocks]:
-    blocks = Blocks()
+def run(*inputs: Input, scenario: Scenario = _SHORT) -> tuple[Cluster, BlockObserver]:
+    blocks = BlockObserver()
     cluster = Cluster(scenario, inputs, blocks)
     cluster.run()
     return cluster, blocks

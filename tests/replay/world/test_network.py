@@ -6,7 +6,7 @@ from replay.world.network import Connection, Network
 from replay.world.scheduler import MS, Scheduler
 
 
-class Side:
+class RecordingEndpoint:
     """One side of a connection, which records what it learns."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class TwoProcesses:
     def __init__(self) -> None:
         self.scheduler = Scheduler()
         self.network = Network(self.scheduler)
-        self.a, self.b = Side(), Side()
+        self.a, self.b = RecordingEndpoint(), RecordingEndpoint()
         self.network.listen("b", lambda _: self.b)
         self.network.connect("a", "b", self.a)
         self.wait()
@@ -74,7 +74,7 @@ def test_held_message_of_a_process_that_has_ended_arrives() -> None:
 
 
 def test_held_link_accepts_connections_only_if_the_network_works() -> None:
-    world, third = TwoProcesses(), Side()
+    world, third = TwoProcesses(), RecordingEndpoint()
     world.network.hold("a", "b", accepts=True)
     world.network.connect("a", "b", third)
     world.wait()

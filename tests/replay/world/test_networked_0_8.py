@@ -23,7 +23,7 @@ from replay.world.scheduler import SECOND
 T = ("t", 0)
 
 
-class Seen(Observer):
+class RecordingObserver(Observer):
     """Who led when, and what clients learned."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Seen(Observer):
         self.ends.append(cause)
 
 
-def run(*inputs: Input, end_s: int = 60) -> tuple[NetworkedCluster, Seen]:
+def run(*inputs: Input, end_s: int = 60) -> tuple[NetworkedCluster, RecordingObserver]:
     scenario = Scenario(
         zookeeper="3.5",
         brokers=tuple(map(BrokerSpec, (1, 2, 3))),
@@ -66,7 +66,7 @@ def run(*inputs: Input, end_s: int = 60) -> tuple[NetworkedCluster, Seen]:
         active_ms=end_s * 1000,
         quiet_ms=5000,
     )
-    seen = Seen()
+    seen = RecordingObserver()
     cluster = NetworkedCluster(scenario, inputs, seen)
     cluster.scheduler.at(end_s * SECOND, lambda: [one.stop() for one in cluster.clients.producers])
     while cluster.step():

@@ -80,7 +80,7 @@ def comparable(events: list[Event]) -> list[object]:
     return items
 
 
-class Asked:
+class RequestedWatches:
     """The watch events that a daemon asked for."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ def test_commands_have_the_outcomes_and_watch_events_of_the_pure_server(
     commands: list[ZooKeeperCommand], is_old: bool
 ) -> None:
     _, daemon, pure, session = start(is_old=is_old)
-    asked = Asked()
+    asked = RequestedWatches()
     for command in commands:
         events = daemon.carry_out(command)
         expected = carry_out(pure, session, ID, command, 0)

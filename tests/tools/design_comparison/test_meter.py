@@ -24,7 +24,7 @@ def run(design: type[Any], assignment: tuple[tuple[int, ...], ...], *inputs: Inp
     return measure(design(scenario(3, assignment), inputs, meter), meter)
 
 
-class ByHand:
+class MeterHarness:
     """A meter whose cluster is one partition of two brokers; the test says what happens."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class ByHand:
 
 
 def test_a_record_that_only_the_dead_leader_has_is_lost_once() -> None:
-    by_hand = ByHand()
+    by_hand = MeterHarness()
     by_hand.logs[1] += [7, 8]
     by_hand.logs[2] += [8]
     by_hand.acknowledge(7, 1, 1, 1)
@@ -73,7 +73,7 @@ def test_a_record_that_only_the_dead_leader_has_is_lost_once() -> None:
 
 
 def test_the_time_until_a_commit_ends_with_the_next_leaders_acknowledgement() -> None:
-    by_hand = ByHand()
+    by_hand = MeterHarness()
     by_hand.meter.ended("broker 1", "crash")
     by_hand.acknowledge(1, -1, 1, 1)  # Of the dead leader: it was on its way.
     by_hand.at(26)
@@ -85,7 +85,7 @@ def test_the_time_until_a_commit_ends_with_the_next_leaders_acknowledgement() ->
 
 
 def test_two_leaders_are_one_window_until_the_old_one_follows() -> None:
-    by_hand = ByHand()
+    by_hand = MeterHarness()
     by_hand.meter.leader_changed("broker 2", T, 2, 2, (2,))
     by_hand.at(23)
     by_hand.meter.leader_changed("broker 1", T, 2, 2, (2,))
@@ -95,7 +95,7 @@ def test_two_leaders_are_one_window_until_the_old_one_follows() -> None:
 
 
 def test_a_change_at_one_moment_is_no_window() -> None:
-    by_hand = ByHand()
+    by_hand = MeterHarness()
     by_hand.meter.leader_changed("broker 1", T, 2, 2, (2,))
     by_hand.meter.leader_changed("broker 2", T, 2, 2, (2,))
     measured = by_hand.meter.finish()
@@ -104,7 +104,7 @@ def test_a_change_at_one_moment_is_no_window() -> None:
 
 
 def test_a_partition_without_a_leader_at_the_end_has_an_open_window() -> None:
-    by_hand = ByHand()
+    by_hand = MeterHarness()
     by_hand.acknowledge(7, 1, 1, 1)
     by_hand.meter.ended("broker 1", "crash")
     by_hand.at(60)

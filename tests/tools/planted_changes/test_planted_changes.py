@@ -152,7 +152,7 @@ def test_changed_copy_has_the_change_and_the_other_packages(tree: Path) -> None:
         (report(group("preferred"), errors=["head failed"]), Outcome.FOUND),
     ],
 )
-def test_outcome_of_a_planted_change(found: dict[str, Any], outcome: Outcome) -> None:
+def test_planted_change_is_found_named_or_missed(found: dict[str, Any], outcome: Outcome) -> None:
     assert outcome_of(RULE, CHANGE, found, is_innocuous=False)[0] is outcome
 
 

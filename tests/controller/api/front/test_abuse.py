@@ -29,7 +29,7 @@ from tests.controller.api.client import (
     connected,
     metadata_request,
 )
-from tests.controller.api.conftest import KNOWN, Serve, Served
+from tests.controller.api.conftest import KNOWN, Serve, ServedEndpoint
 from tests.controller.api.latency import ASKED, alter_partition_frame, answered_in_time
 from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION
 from tests.scripted_broker import Received, ScriptedBroker
@@ -55,7 +55,7 @@ NO_REQUESTS = {
 }
 
 
-async def test_malformed_request_closes_the_connection(served: Served) -> None:
+async def test_malformed_request_closes_the_connection(served: ServedEndpoint) -> None:
     async with answered_in_time(served):
         for what, sent in NO_REQUESTS.items():
             async with Client(served.port) as liar:
@@ -116,7 +116,7 @@ async def test_silent_clients_do_not_prevent_brokers_from_connecting(serve: Serv
 
 
 async def test_clients_that_disconnect_during_a_request_do_not_delay_brokers(
-    served: Served,
+    served: ServedEndpoint,
 ) -> None:
     async with answered_in_time(served):
         for _ in range(100):
@@ -126,7 +126,7 @@ async def test_clients_that_disconnect_during_a_request_do_not_delay_brokers(
                 client.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
 
 
-async def test_large_request_of_a_broker_does_not_delay_others(served: Served) -> None:
+async def test_large_request_of_a_broker_does_not_delay_others(served: ServedEndpoint) -> None:
     """5 MB, 200,000 partitions. Only the front decodes it, outside of its event loop."""
     async with answered_in_time(served), Client(served.port) as client:
         client.writer.write(alter_partition_frame(200_000))
@@ -138,7 +138,7 @@ async def test_large_request_of_a_broker_does_not_delay_others(served: Served) -
 @pytest.mark.long
 @pytest.mark.parametrize("partitions", [1000, 3000])
 async def test_incomplete_large_requests_do_not_delay_brokers(
-    served: Served, partitions: int
+    served: ServedEndpoint, partitions: int
 ) -> None:
     """Clients that are not brokers are disconnected for the size, or share little memory."""
     async with (
@@ -168,7 +168,9 @@ async def test_incomplete_large_requests_in_the_name_of_a_broker_do_not_delay_ot
 
 
 @pytest.mark.parametrize("partitions", [1, 5000])
-async def test_broker_has_one_request_of_a_kind_in_flight(served: Served, partitions: int) -> None:
+async def test_broker_has_one_request_of_a_kind_in_flight(
+    served: ServedEndpoint, partitions: int
+) -> None:
     served.answers_itself = False
     async with connected(3, served.port) as clients:
         for client in clients[:2]:
@@ -194,7 +196,7 @@ async def test_many_small_requests_in_the_name_of_a_broker_do_not_delay_other_br
         await anyio.sleep(1)
 
 
-async def test_client_with_many_requests_does_not_block_others(served: Served) -> None:
+async def test_client_with_many_requests_does_not_block_others(served: ServedEndpoint) -> None:
     """20,000 small requests, each answered at once by the front."""
     burst = encode_request(RequestHead(API_VERSIONS, 0, 1), "test", api_versions(0)) * 20_000
     async with connected(3, served.port) as clients, answered_in_time(served):
@@ -220,7 +222,7 @@ async def test_stalled_large_request_frees_its_memory_for_the_next(serve: Serve)
 
 
 @asynccontextmanager
-async def repeating(served: Served, frame: bytes, count: int) -> AsyncIterator[None]:
+async def repeating(served: ServedEndpoint, frame: bytes, count: int) -> AsyncIterator[None]:
     """`count` clients send a request, and again after each answer."""
 
     async def repeat() -> None:
@@ -239,7 +241,7 @@ async def repeating(served: Served, frame: bytes, count: int) -> AsyncIterator[N
 @pytest.mark.sampled
 @pytest.mark.parametrize("partitions", [1000, 3000])
 async def test_complete_large_requests_of_non_brokers_are_processed_one_by_one(
-    served: Served, partitions: int
+    served: ServedEndpoint, partitions: int
 ) -> None:
     """1 MB each, 35,000 partitions, repeated, from an unregistered broker."""
     frame = alter_partition_frame(35_000, STRANGER)
@@ -255,7 +257,7 @@ async def test_complete_large_requests_of_non_brokers_are_processed_one_by_one(
     assert 0 < len(of_others) <= 2 + (time.perf_counter() - began) * PACE / len(frame)
 
 
-async def test_small_requests_of_non_brokers_are_rate_limited(served: Served) -> None:
+async def test_small_requests_of_non_brokers_are_rate_limited(served: ServedEndpoint) -> None:
     """Each of them is written to the event log."""
     frame = alter_partition_frame(600, STRANGER)
     began = time.perf_counter()
@@ -267,7 +269,7 @@ async def test_small_requests_of_non_brokers_are_rate_limited(served: Served) ->
 
 
 async def test_clients_that_read_no_answers_do_not_delay_forwarding(
-    with_broker: Served, broker: ScriptedBroker
+    with_broker: ServedEndpoint, broker: ScriptedBroker
 ) -> None:
     async def large_answer(received: Received) -> bytes | None:
         return received.answer(bytes(4 * 1024 * 1024))
@@ -281,7 +283,7 @@ async def test_clients_that_read_no_answers_do_not_delay_forwarding(
 
 
 async def test_disconnected_client_is_logged(
-    served: Served, caplog: pytest.LogCaptureFixture
+    served: ServedEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Client(served.port) as liar:
         liar.writer.write(pack(">i", 2**31 - 1) + HEAD)

@@ -22,7 +22,7 @@ from tests.controller.api.client import (
     alter_partition,
     connected,
 )
-from tests.controller.api.conftest import NOT_WITHIN_S, Serve, Served
+from tests.controller.api.conftest import NOT_WITHIN_S, Serve, ServedEndpoint
 from tests.controller.api.front.test_identification import (
     LISTENER,
     SASL,
@@ -40,7 +40,7 @@ CREATE_ACLS, DELETE_RECORDS, ALTER_CLIENT_QUOTAS, CREATE_DELEGATION_TOKEN = 30, 
 
 
 @pytest.fixture
-async def secured(serve: Serve) -> Served:
+async def secured(serve: Serve) -> ServedEndpoint:
     return await serve(security={LISTENER: SASL})
 
 
@@ -52,7 +52,7 @@ def send_raw(client: Client, key: int, body: bytes = b"") -> None:
 
 @pytest.mark.parametrize("key", [LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, ENVELOPE])
 async def test_control_request_of_a_client_closes_the_connection(
-    with_broker: Served, serve: Serve, broker: ScriptedBroker, key: int
+    with_broker: ServedEndpoint, serve: Serve, broker: ScriptedBroker, key: int
 ) -> None:
     secured = await serve(security={LISTENER: SASL})
     for served in (with_broker, secured):
@@ -91,7 +91,7 @@ async def test_weaker_mechanism_is_refused(serve: Serve) -> None:
             assert await client.closed()
 
 
-async def test_token_of_a_weaker_mechanism_is_refused(secured: Served) -> None:
+async def test_token_of_a_weaker_mechanism_is_refused(secured: ServedEndpoint) -> None:
     """The handshake agrees on SCRAM, and the token is that of PLAIN."""
     async with Client(secured.port) as client:
         await client.ask(SASL_HANDSHAKE, 1, handshake("SCRAM-SHA-512"))
@@ -146,7 +146,7 @@ def of_broker(partitions: int) -> bytes:
 
 
 @pytest.fixture
-async def authorized(serve: Serve) -> Served:
+async def authorized(serve: Serve) -> ServedEndpoint:
     """Brokers are "broker", by an ACL, and "kafka", a super user. Alice has no rights."""
     users = {one: Password("secret") for one in ("alice", "broker", "kafka")}
     served = await serve(
@@ -157,7 +157,7 @@ async def authorized(serve: Serve) -> Served:
     return served
 
 
-async def assert_is_not_delayed(authorized: Served, broker: Client, alice: Client) -> None:
+async def assert_is_not_delayed(authorized: ServedEndpoint, broker: Client, alice: Client) -> None:
     """Alice sends a part of a large request in the broker's name, and no more."""
     large = of_broker(20_000)
     assert SMALL_BYTES * 2 < len(large) < 1 << 20
@@ -169,7 +169,7 @@ async def assert_is_not_delayed(authorized: Served, broker: Client, alice: Clien
 
 @pytest.mark.parametrize("user", ["broker", "kafka"])
 async def test_request_in_a_brokers_name_without_rights_does_not_delay_the_broker(
-    authorized: Served, user: str
+    authorized: ServedEndpoint, user: str
 ) -> None:
     async with Client(authorized.port) as alice, Client(authorized.port) as broker:
         await log_in_plain(alice, "secret")
@@ -178,7 +178,7 @@ async def test_request_in_a_brokers_name_without_rights_does_not_delay_the_broke
 
 
 async def test_only_brokers_by_their_rights_may_send_the_largest_requests(
-    authorized: Served,
+    authorized: ServedEndpoint,
 ) -> None:
     large = of_broker(60_000)
     assert len(large) > 1 << 20
@@ -195,7 +195,7 @@ async def test_only_brokers_by_their_rights_may_send_the_largest_requests(
 
 
 async def test_client_whose_rights_are_taken_away_does_not_delay_the_broker(
-    authorized: Served,
+    authorized: ServedEndpoint,
 ) -> None:
     """On a connection that had them."""
     authorized.broker_principals = ("User:alice", "User:broker")
@@ -209,7 +209,7 @@ async def test_client_whose_rights_are_taken_away_does_not_delay_the_broker(
 
 
 async def test_client_that_gets_the_rights_of_a_broker_is_one_from_its_next_request_on(
-    authorized: Served,
+    authorized: ServedEndpoint,
 ) -> None:
     async with Client(authorized.port) as client:
         await log_in_plain(client, "secret")
@@ -222,7 +222,7 @@ async def test_client_that_gets_the_rights_of_a_broker_is_one_from_its_next_requ
 
 @pytest.mark.parametrize("size", [SMALL_BYTES + 1, 2**31 - 1, -1])
 async def test_oversized_frame_before_the_login_closes_the_connection(
-    secured: Served, size: int
+    secured: ServedEndpoint, size: int
 ) -> None:
     for begun in (False, True):
         async with Client(secured.port) as client:
@@ -234,7 +234,7 @@ async def test_oversized_frame_before_the_login_closes_the_connection(
 
 @pytest.mark.parametrize("size", [100 * 1024 * 1024 + 1, 2**31 - 1, -1])
 async def test_oversized_frame_after_the_login_closes_the_connection(
-    secured: Served, size: int
+    secured: ServedEndpoint, size: int
 ) -> None:
     async with Client(secured.port) as client:
         await log_in_plain(client, "secret")
@@ -242,7 +242,9 @@ async def test_oversized_frame_after_the_login_closes_the_connection(
         assert await client.closed()
 
 
-async def test_large_request_of_a_client_is_not_received_as_a_whole(secured: Served) -> None:
+async def test_large_request_of_a_client_is_not_received_as_a_whole(
+    secured: ServedEndpoint,
+) -> None:
     """It claims to be a broker's, and would have to be held in memory."""
     async with Client(secured.port) as client:
         await log_in_plain(client, "secret")
@@ -291,7 +293,7 @@ async def test_request_of_a_listener_without_a_login_does_not_reach_a_secured_br
     assert broker.received == []
 
 
-async def test_second_answer_is_not_sent_to_another_client(secured: Served) -> None:
+async def test_second_answer_is_not_sent_to_another_client(secured: ServedEndpoint) -> None:
     """The client of the request has disconnected."""
     secured.answers_itself = False
     async with AsyncExitStack() as stack:

@@ -20,7 +20,7 @@ from controller.core import error_codes as codes
 from controller.core.api_requests.received_request import ClientIdentity
 from controller.core.values import NO_LEADER, Broker, Endpoint
 from tests.controller.api.client import METADATA, Client, api_versions, request_schema
-from tests.controller.api.conftest import NOT_WITHIN_S, OWN_ID, Serve, Served
+from tests.controller.api.conftest import NOT_WITHIN_S, OWN_ID, Serve, ServedEndpoint
 from tests.controller.api.front.test_identification import LISTENER, SASL, log_in_plain
 
 DESCRIBE_CLUSTER = 60
@@ -42,7 +42,7 @@ KNOWN = ClusterMetadata(
 
 
 @pytest.fixture
-async def secured(serve: Serve) -> Served:
+async def secured(serve: Serve) -> ServedEndpoint:
     served = await serve(security={LISTENER: SASL})
     served.metadata = KNOWN
     return served
@@ -64,7 +64,7 @@ def everything(version: int) -> Any:
     return schema.MetadataRequest(topics=None, **with_topics, **with_cluster)
 
 
-async def answers(served: Served, *requests: tuple[int, int, Any]) -> list[Any]:
+async def answers(served: ServedEndpoint, *requests: tuple[int, int, Any]) -> list[Any]:
     async with Client(served.port) as client:
         await log_in_plain(client, "secret")
         return [await client.ask(*one) for one in requests]
@@ -72,7 +72,7 @@ async def answers(served: Served, *requests: tuple[int, int, Any]) -> list[Any]:
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("version", range(13))
-async def test_metadata_is_answered_in_every_version(secured: Served, version: int) -> None:
+async def test_metadata_is_answered_in_every_version(secured: ServedEndpoint, version: int) -> None:
     (answer,) = await answers(secured, (METADATA, version, everything(version)))
     assert secured.queries == [MetadataQuery(ALICE, LISTENER, None)]
     assert [(one.node_id, one.host) for one in answer.brokers] == [(1, "one"), (1000, "127.0.0.1")]
@@ -91,7 +91,7 @@ async def test_metadata_is_answered_in_every_version(secured: Served, version: i
 
 
 async def test_query_has_the_topics_and_the_operations_that_the_client_wants(
-    secured: Served,
+    secured: ServedEndpoint,
 ) -> None:
     wants = {
         "include_topic_authorized_operations": True,
@@ -115,7 +115,7 @@ async def test_query_has_the_topics_and_the_operations_that_the_client_wants(
 
 
 async def test_describe_cluster_names_the_daemon_as_a_broker_and_controller(
-    secured: Served,
+    secured: ServedEndpoint,
 ) -> None:
     for version in (0, 1):
         request = request_schema(DESCRIBE_CLUSTER, version).DescribeClusterRequest(
@@ -129,7 +129,7 @@ async def test_describe_cluster_names_the_daemon_as_a_broker_and_controller(
     assert secured.queries[-1] == MetadataQuery(ALICE, LISTENER, (), False, True)
 
 
-async def test_describe_cluster_of_kraft_controllers_is_an_error(secured: Served) -> None:
+async def test_describe_cluster_of_kraft_controllers_is_an_error(secured: ServedEndpoint) -> None:
     schema = request_schema(DESCRIBE_CLUSTER, 1)
     requests = [
         (
@@ -146,7 +146,7 @@ async def test_describe_cluster_of_kraft_controllers_is_an_error(secured: Served
 
 
 async def test_metadata_closes_the_connection_while_the_daemon_is_not_controller(
-    secured: Served,
+    secured: ServedEndpoint,
 ) -> None:
     secured.metadata = None
     async with Client(secured.port) as client:
@@ -155,7 +155,7 @@ async def test_metadata_closes_the_connection_while_the_daemon_is_not_controller
         assert await client.closed()
 
 
-async def test_at_most_sixteen_clients_are_answered_at_once(secured: Served) -> None:
+async def test_at_most_sixteen_clients_are_answered_at_once(secured: ServedEndpoint) -> None:
     """The next client is answered when one of them has its answer."""
     secured.metadata_is_known = anyio.Event()
     async with AsyncExitStack() as stack:
@@ -174,7 +174,7 @@ async def test_at_most_sixteen_clients_are_answered_at_once(secured: Served) -> 
     assert [one.cluster_id for one in found] == ["cluster"] * 18
 
 
-async def test_versions_are_those_of_a_broker_in_zookeeper_mode(secured: Served) -> None:
+async def test_versions_are_those_of_a_broker_in_zookeeper_mode(secured: ServedEndpoint) -> None:
     (offered,) = await answers(secured, (API_VERSIONS, 3, api_versions()))
     spans = {one.api_key: (one.min_version, one.max_version) for one in offered.api_keys}
     assert (spans[METADATA], spans[DESCRIBE_CLUSTER]) == ((0, 12), (0, 1))
@@ -183,7 +183,7 @@ async def test_versions_are_those_of_a_broker_in_zookeeper_mode(secured: Served)
 
 
 async def test_request_that_only_a_broker_answers_is_counted_and_logged_once(
-    secured: Served, caplog: pytest.LogCaptureFixture
+    secured: ServedEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     request = request_schema(FIND_COORDINATOR, 0).FindCoordinatorRequest(key="group")
     for _ in range(3):

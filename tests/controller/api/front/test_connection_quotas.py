@@ -14,7 +14,7 @@ from controller.api.messages import AddressRates, ConnectionLimits
 from controller.core.api_requests.topics import CreatedTopic, CreateTopicsResponse
 from controller.core.configuration import Authorization
 from tests.controller.api.client import Client, allocate_producer_ids
-from tests.controller.api.conftest import Serve, Served
+from tests.controller.api.conftest import Serve, ServedEndpoint
 from tests.controller.api.front.test_identification import SASL, log_in_plain
 from tests.controller.api.test_admin_tools import CREATE_TOPICS, create_topics
 from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS
@@ -33,7 +33,7 @@ async def ask(client: Client) -> None:
 
 
 async def until(
-    served: Served, is_so: Callable[[ListenerCounts], bool], listener: str = LISTENER
+    served: ServedEndpoint, is_so: Callable[[ListenerCounts], bool], listener: str = LISTENER
 ) -> ListenerCounts:
     """Wait until the counts of a listener are so."""
     with anyio.fail_after(10):
@@ -222,7 +222,7 @@ def test_counts_continue_after_the_front_process_has_ended() -> None:
 
 @pytest.mark.parametrize("version", [2, 7])
 async def test_throttled_client_is_told_the_time_and_is_not_read_for_as_long(
-    served: Served, version: int
+    served: ServedEndpoint, version: int
 ) -> None:
     loop = asyncio.get_running_loop()
     async with Client(served.port) as tool, Client(served.port) as other:
@@ -238,7 +238,7 @@ async def test_throttled_client_is_told_the_time_and_is_not_read_for_as_long(
         assert loop.time() - answered > 0.25
 
 
-async def test_client_of_another_request_is_not_throttled(served: Served) -> None:
+async def test_client_of_another_request_is_not_throttled(served: ServedEndpoint) -> None:
     served.endpoint.throttle(99, now_ms() + 60_000)
     async with Client(served.port) as tool:
         head = tool.send(CREATE_TOPICS, 7, create_topics("t"))

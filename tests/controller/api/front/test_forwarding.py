@@ -21,7 +21,7 @@ from tests.controller.api.client import (
     metadata_request,
     request_schema,
 )
-from tests.controller.api.conftest import OWN_ID, Serve, Served, echo
+from tests.controller.api.conftest import OWN_ID, Serve, ServedEndpoint, echo
 from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS
 from tests.scripted_broker import OFFERED, Received, ScriptedBroker, never
 from tools.lab.ports import free_port
@@ -34,7 +34,7 @@ BROKER, TOPIC = 4, 2
 
 
 async def test_request_and_answer_are_forwarded_unchanged(
-    with_broker: Served, broker: ScriptedBroker
+    with_broker: ServedEndpoint, broker: ScriptedBroker
 ) -> None:
     async with Client(with_broker.port) as client:
         for correlation in (77, 78):
@@ -46,7 +46,7 @@ async def test_request_and_answer_are_forwarded_unchanged(
 
 
 async def test_large_requests_and_answers_are_streamed(
-    with_broker: Served, broker: ScriptedBroker
+    with_broker: ServedEndpoint, broker: ScriptedBroker
 ) -> None:
     body = bytes(range(256)) * 4096 * 20
     frame = pack(">hhih", METADATA, 12, 5, -1) + body
@@ -57,7 +57,7 @@ async def test_large_requests_and_answers_are_streamed(
 
 
 async def test_own_and_forwarded_answers_keep_the_order_of_the_requests(
-    with_broker: Served, broker: ScriptedBroker
+    with_broker: ServedEndpoint, broker: ScriptedBroker
 ) -> None:
     async def slow(received: Received) -> bytes | None:
         await asyncio.sleep(0.1)
@@ -75,7 +75,7 @@ async def test_own_and_forwarded_answers_keep_the_order_of_the_requests(
 
 
 async def test_offered_versions_are_the_brokers_without_unsupported_apis(
-    with_broker: Served,
+    with_broker: ServedEndpoint,
 ) -> None:
     async with Client(with_broker.port) as client:
         answer = await client.ask(API_VERSIONS, 3, api_versions())
@@ -98,7 +98,7 @@ async def test_offered_versions_are_the_brokers_without_unsupported_apis(
     ],
 )
 async def test_unsupported_api_closes_the_connection(
-    with_broker: Served, broker: ScriptedBroker, api_key: int, version: int
+    with_broker: ServedEndpoint, broker: ScriptedBroker, api_key: int, version: int
 ) -> None:
     async with Client(with_broker.port) as client:
         client.writer.write(pack(">ihhih", 10, api_key, version, 5, -1))
@@ -106,7 +106,7 @@ async def test_unsupported_api_closes_the_connection(
     assert not broker.received
 
 
-async def test_daemon_has_no_groups_transactions_or_partitions(with_broker: Served) -> None:
+async def test_daemon_has_no_groups_transactions_or_partitions(with_broker: ServedEndpoint) -> None:
     async with Client(with_broker.port) as client:
         request = request_schema(LIST_GROUPS, 4).ListGroupsRequest()
         assert (await client.ask(LIST_GROUPS, 4, request)).groups == ()
@@ -131,7 +131,7 @@ def alter_configs(kind: int, name: str) -> Any:
 
 
 async def test_configurations_of_the_daemon_are_described_empty_and_altered_without_effect(
-    with_broker: Served, broker: ScriptedBroker
+    with_broker: ServedEndpoint, broker: ScriptedBroker
 ) -> None:
     schema = request_schema(DESCRIBE_CONFIGS, 4)
     resource = schema.DescribeConfigsResource(resource_type=BROKER, resource_name=str(OWN_ID))
@@ -153,7 +153,7 @@ async def test_configurations_of_the_daemon_are_described_empty_and_altered_with
 
 @pytest.mark.parametrize(("kind", "name"), [(TOPIC, str(OWN_ID)), (BROKER, ""), (BROKER, "1")])
 async def test_configurations_of_brokers_are_forwarded(
-    with_broker: Served, broker: ScriptedBroker, kind: int, name: str
+    with_broker: ServedEndpoint, broker: ScriptedBroker, kind: int, name: str
 ) -> None:
     async with Client(with_broker.port) as client:
         client.send(ALTER_CONFIGS, 1, alter_configs(kind, name))
@@ -162,7 +162,7 @@ async def test_configurations_of_brokers_are_forwarded(
 
 
 async def test_produce_request_with_acks_0_has_no_answer(
-    with_broker: Served, broker: ScriptedBroker
+    with_broker: ServedEndpoint, broker: ScriptedBroker
 ) -> None:
     async def silent_for_produce(received: Received) -> bytes | None:
         return await (never if received.api_key == 0 else echo)(received)
@@ -180,7 +180,7 @@ async def test_produce_request_with_acks_0_has_no_answer(
 
 
 async def test_produce_request_with_false_lengths_closes_the_connection(
-    with_broker: Served, caplog: pytest.LogCaptureFixture
+    with_broker: ServedEndpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The length of its transactional id exceeds the address space."""
     frame = pack(">hhih", 0, 9, 5, -1) + b"\0" + b"\xff" * 20 + b"\1" + bytes(20)
@@ -225,7 +225,7 @@ async def test_client_whose_broker_dies_is_disconnected_and_can_reconnect(serve:
 
 
 async def test_broker_that_closes_its_connection_closes_the_clients(
-    with_broker: Served, broker: ScriptedBroker
+    with_broker: ServedEndpoint, broker: ScriptedBroker
 ) -> None:
     async def close(received: Received) -> bytes | None:
         return None
@@ -290,7 +290,9 @@ async def test_requests_are_not_forwarded_to_a_listener_with_an_identity(
 
 
 @asynccontextmanager
-async def two_brokers(served: Served) -> AsyncIterator[tuple[ScriptedBroker, ScriptedBroker]]:
+async def two_brokers(
+    served: ServedEndpoint,
+) -> AsyncIterator[tuple[ScriptedBroker, ScriptedBroker]]:
     """Two known brokers, chosen in turn."""
     first, second = ScriptedBroker(echo), ScriptedBroker(echo)
     async with first.listening(), second.listening():
@@ -309,7 +311,9 @@ async def answered(client: Client) -> None:
         await client.receive()
 
 
-async def test_read_request_to_a_paused_broker_is_retried_on_another(served: Served) -> None:
+async def test_read_request_to_a_paused_broker_is_retried_on_another(
+    served: ServedEndpoint,
+) -> None:
     async with two_brokers(served) as (first, second), AsyncExitStack() as stack:
         before = [await stack.enter_async_context(Client(served.port)) for _ in range(4)]
         for client in before:
@@ -347,7 +351,7 @@ async def test_write_request_is_not_repeated(serve: Serve) -> None:
             assert [one.api_key for one in broker.received].count(ALTER_CONFIGS) == 1
 
 
-async def test_slow_broker_that_responds_is_waited_for(served: Served) -> None:
+async def test_slow_broker_that_responds_is_waited_for(served: ServedEndpoint) -> None:
     async with two_brokers(served) as (first, second), AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(Client(served.port)) for _ in range(2)]
         for client in clients:

@@ -36,7 +36,7 @@ from tests.controller.api.client import (
     api_versions,
     request_schema,
 )
-from tests.controller.api.conftest import OWN_ID, Serve, Served
+from tests.controller.api.conftest import OWN_ID, Serve, ServedEndpoint
 from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS
 from tools.lab.certificates import CertificateAuthority
 
@@ -70,7 +70,7 @@ def credential(mechanism: str, password: str) -> str:
 
 
 @pytest.fixture
-async def secured(serve: Serve) -> Served:
+async def secured(serve: Serve) -> ServedEndpoint:
     """An endpoint with SASL_PLAINTEXT, at which alice has the password secret."""
     served = await serve(security={LISTENER: SASL})
     for mechanism in MECHANISMS[1:]:
@@ -78,7 +78,7 @@ async def secured(serve: Serve) -> Served:
     return served
 
 
-async def logged_in(served: Served, mechanism: str, password: str, **more: Any) -> Any:
+async def logged_in(served: ServedEndpoint, mechanism: str, password: str, **more: Any) -> Any:
     login = {
         "security_protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": mechanism,
@@ -89,7 +89,7 @@ async def logged_in(served: Served, mechanism: str, password: str, **more: Any) 
 
 
 async def principal_of_request(
-    served: Served, connection: AIOKafkaConnection
+    served: ServedEndpoint, connection: AIOKafkaConnection
 ) -> ClientIdentity | None:
     """Who the controller sees as the sender of a request."""
 
@@ -105,7 +105,7 @@ async def principal_of_request(
         return (await served.first(AllocateProducerIdsReceived)).client
 
 
-async def test_request_after_a_login_has_the_principal(secured: Served) -> None:
+async def test_request_after_a_login_has_the_principal(secured: ServedEndpoint) -> None:
     for mechanism in MECHANISMS:
         secured.events.clear()
         connection = await logged_in(secured, mechanism, "secret")
@@ -113,7 +113,7 @@ async def test_request_after_a_login_has_the_principal(secured: Served) -> None:
         assert found == ClientIdentity("User:alice", "127.0.0.1")
 
 
-async def test_wrong_password_or_user_is_refused(secured: Served) -> None:
+async def test_wrong_password_or_user_is_refused(secured: ServedEndpoint) -> None:
     for mechanism in MECHANISMS:
         for user, password in (("alice", "guess"), ("eve", "secret")):
             with pytest.raises(SaslAuthenticationFailed):
@@ -153,7 +153,7 @@ async def log_in_plain(client: Client, password: str, user: str = "alice") -> An
     return await client.ask(SASL_AUTHENTICATE, 2, token(f"\0{user}\0{password}".encode()))
 
 
-async def test_versions_may_be_asked_once_before_the_login(secured: Served) -> None:
+async def test_versions_may_be_asked_once_before_the_login(secured: ServedEndpoint) -> None:
     async with Client(secured.port) as client:
         answer = await client.ask(API_VERSIONS, 3, api_versions())
         offered = {one.api_key for one in answer.api_keys}
@@ -162,7 +162,7 @@ async def test_versions_may_be_asked_once_before_the_login(secured: Served) -> N
         assert await client.closed()
 
 
-async def test_request_before_the_login_closes_the_connection(secured: Served) -> None:
+async def test_request_before_the_login_closes_the_connection(secured: ServedEndpoint) -> None:
     for begun in (False, True):
         async with Client(secured.port) as client:
             if begun:
@@ -172,7 +172,7 @@ async def test_request_before_the_login_closes_the_connection(secured: Served) -
     assert secured.events == []
 
 
-async def test_second_handshake_is_an_illegal_state(secured: Served) -> None:
+async def test_second_handshake_is_an_illegal_state(secured: ServedEndpoint) -> None:
     async with Client(secured.port) as client:
         await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
         answer = await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
@@ -180,7 +180,7 @@ async def test_second_handshake_is_an_illegal_state(secured: Served) -> None:
         assert await client.closed()
 
 
-async def test_sasl_after_the_login_is_an_illegal_state(secured: Served) -> None:
+async def test_sasl_after_the_login_is_an_illegal_state(secured: ServedEndpoint) -> None:
     async with Client(secured.port) as client:
         await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
         assert not (await client.ask(SASL_AUTHENTICATE, 2, PASSWORD)).error_code
@@ -194,7 +194,7 @@ async def test_sasl_after_the_login_is_an_illegal_state(secured: Served) -> None
         assert (await client.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())).error_code == 0
 
 
-async def test_identity_of_another_user_is_refused(secured: Served) -> None:
+async def test_identity_of_another_user_is_refused(secured: ServedEndpoint) -> None:
     for mechanism, first in (
         ("PLAIN", b"admin\0alice\0secret"),
         ("SCRAM-SHA-256", b"n,a=admin,n=alice,r=nonce"),
@@ -206,7 +206,7 @@ async def test_identity_of_another_user_is_refused(secured: Served) -> None:
             assert await client.closed()
 
 
-async def test_replayed_scram_proof_is_refused(secured: Served) -> None:
+async def test_replayed_scram_proof_is_refused(secured: ServedEndpoint) -> None:
     """A recorded login: its proof belongs to another nonce of the server."""
     mechanism, nonce = "SCRAM-SHA-256", ""
     for recorded in (True, False):
@@ -248,7 +248,7 @@ async def test_login_that_takes_too_long_ends(serve: Serve) -> None:
         assert await client.closed()
 
 
-async def test_request_for_a_broker_is_not_passed_on(secured: Served) -> None:
+async def test_request_for_a_broker_is_not_passed_on(secured: ServedEndpoint) -> None:
     async with Client(secured.port) as client:
         await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
         await client.ask(SASL_AUTHENTICATE, 2, PASSWORD)
@@ -265,7 +265,7 @@ async def test_request_for_a_broker_is_not_passed_on(secured: Served) -> None:
 # TLS --------------------------------------------------------------------------------------------
 
 
-async def over_tls(served: Served, context: ssl.SSLContext) -> Any:
+async def over_tls(served: ServedEndpoint, context: ssl.SSLContext) -> Any:
     arguments: Mapping[str, Any] = {"security_protocol": "SSL", "ssl_context": context}
     return await create_conn("127.0.0.1", served.port, **arguments)
 

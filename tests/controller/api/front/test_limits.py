@@ -24,7 +24,7 @@ from tests.controller.api.client import (
     connected,
     metadata_request,
 )
-from tests.controller.api.conftest import KNOWN, Serve, Served
+from tests.controller.api.conftest import KNOWN, Serve, ServedEndpoint
 from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION
 from tests.scripted_broker import ScriptedBroker, never
 
@@ -36,7 +36,7 @@ NEEDED = [
 STRANGER = 99
 """An unregistered broker."""
 
-ServeBy = Callable[..., Awaitable[Served]]
+ServeBy = Callable[..., Awaitable[ServedEndpoint]]
 LIVE = (KNOWN, Broker(2, KNOWN.epoch, ()), Broker(3, KNOWN.epoch, ()))
 
 
@@ -45,7 +45,7 @@ def serve_by(serve: Serve, tmp_path: Path) -> ServeBy:
     """Start an endpoint with lines of server.properties. Keyword arguments are limits without a
     key."""
 
-    async def started(*lines: str, **limits: int) -> Served:
+    async def started(*lines: str, **limits: int) -> ServedEndpoint:
         file = tmp_path / "server.properties"
         file.write_text("\n".join(lines))
         settings, warnings = load(NEEDED, {}, file)
@@ -61,7 +61,9 @@ async def ask(client: Client) -> None:
         await client.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
 
 
-async def test_max_connections(serve_by: ServeBy, caplog: pytest.LogCaptureFixture) -> None:
+async def test_connection_beyond_max_connections_replaces_an_idle_one(
+    serve_by: ServeBy, caplog: pytest.LogCaptureFixture
+) -> None:
     served = await serve_by("max.connections=2")
     async with Client(served.port) as first, Client(served.port, "127.0.0.2") as silent:
         await ask(first)
@@ -89,7 +91,9 @@ async def test_connection_of_a_client_is_never_kept_in_place_of_a_brokers(
             await ask(broker)
 
 
-async def test_max_connections_per_ip(serve_by: ServeBy) -> None:
+async def test_connection_beyond_max_connections_per_ip_replaces_one_of_its_address(
+    serve_by: ServeBy,
+) -> None:
     served = await serve_by("max.connections.per.ip=1")
     async with (
         Client(served.port, "127.0.0.2") as other,
@@ -101,7 +105,7 @@ async def test_max_connections_per_ip(serve_by: ServeBy) -> None:
         await ask(other)
 
 
-async def test_connections_max_idle_ms(serve_by: ServeBy) -> None:
+async def test_connection_idle_for_connections_max_idle_ms_is_closed(serve_by: ServeBy) -> None:
     served = await serve_by("connections.max.idle.ms=300")
     async with Client(served.port) as new, Client(served.port) as asked:
         await ask(asked)
@@ -151,7 +155,7 @@ async def test_socket_request_max_bytes(serve_by: ServeBy, broker: ScriptedBroke
         assert await client.receive() == pack(">i", 5) + frame
 
 
-async def test_queued_max_requests(serve_by: ServeBy) -> None:
+async def test_request_beyond_queued_max_requests_waits_for_an_answer(serve_by: ServeBy) -> None:
     served = await serve_by("queued.max.requests=2")
     served.answers_itself = False
     async with connected(3, served.port) as clients:
@@ -175,7 +179,9 @@ async def test_non_brokers_get_a_tenth_of_queued_max_requests(serve_by: ServeBy)
         await served.has_only(4)
 
 
-async def test_queued_max_request_bytes(serve_by: ServeBy) -> None:
+async def test_request_beyond_queued_max_request_bytes_waits_for_an_answer(
+    serve_by: ServeBy,
+) -> None:
     """Of two requests of 80 KB, the second is read when the first has been answered."""
     served = await serve_by("socket.request.max.bytes=100000", "queued.max.request.bytes=100000")
     served.answers_itself = False

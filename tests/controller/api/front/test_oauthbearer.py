@@ -14,7 +14,7 @@ from controller.core.api_requests.received_request import ClientIdentity
 from controller.security.errors import LoginRejected
 from controller.security.oauthbearer import FAILED, InvalidToken, Token, TokenRules, read_token
 from tests.controller.api.client import Client, allocate_producer_ids, request_schema
-from tests.controller.api.conftest import Serve, Served
+from tests.controller.api.conftest import Serve, ServedEndpoint
 from tests.controller.api.front.test_identification import (
     LISTENER,
     SASL_AUTHENTICATE,
@@ -44,20 +44,20 @@ def message(text: str, as_whom: str = "", more: str = "") -> bytes:
 
 
 @pytest.fixture
-async def secured(serve: Serve) -> Served:
+async def secured(serve: Serve) -> ServedEndpoint:
     return await serve(
         security={LISTENER: EndpointSecurity(mechanisms=("OAUTHBEARER",), failure_delay_ms=1)}
     )
 
 
-async def test_client_with_an_unsecured_token_is_its_subject(secured: Served) -> None:
+async def test_client_with_an_unsecured_token_is_its_subject(secured: ServedEndpoint) -> None:
     provider = UnsecuredToken({"sub": "alice"}, 60)
     connection = await logged_in(secured, "OAUTHBEARER", "", sasl_oauth_token_provider=provider)
     found = await principal_of_request(secured, connection)
     assert found == ClientIdentity("User:alice", "127.0.0.1")
 
 
-async def test_expired_token_is_refused_by_kafkas_exchange(secured: Served) -> None:
+async def test_expired_token_is_refused_by_kafkas_exchange(secured: ServedEndpoint) -> None:
     old = token({"sub": "alice", "exp": 1})
     schema = request_schema(SASL_AUTHENTICATE, 2)
     async with Client(secured.port) as client:
@@ -91,7 +91,7 @@ async def test_login_ends_with_the_token(serve: Serve) -> None:
         assert expected_s - 10 < answer.session_lifetime.total_seconds() <= expected_s
 
 
-async def test_client_that_ignores_the_refusal_is_not_logged_in(secured: Served) -> None:
+async def test_client_that_ignores_the_refusal_is_not_logged_in(secured: ServedEndpoint) -> None:
     schema = request_schema(SASL_AUTHENTICATE, 2)
     async with Client(secured.port) as client:
         await client.ask(SASL_HANDSHAKE, 1, handshake("OAUTHBEARER"))

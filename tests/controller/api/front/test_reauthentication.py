@@ -12,7 +12,7 @@ from aiokafka.errors import IllegalSaslStateError, SaslAuthenticationFailed, for
 from controller.api.endpoint_security import EndpointSecurity
 from controller.security.passwords import Password
 from tests.controller.api.client import Client, allocate_producer_ids, request_schema
-from tests.controller.api.conftest import Serve, Served
+from tests.controller.api.conftest import Serve, ServedEndpoint
 from tests.controller.api.front.test_identification import (
     LISTENER,
     MECHANISMS,
@@ -44,7 +44,7 @@ async def is_served(client: Client) -> None:
     assert answer.error_code == 0
 
 
-async def counted(served: Served, name: str) -> int:
+async def counted(served: ServedEndpoint, name: str) -> int:
     """A count of the connections, when it is above 0."""
     while True:
         found = served.endpoint.connections.by_listener()[LISTENER]
@@ -55,12 +55,14 @@ async def counted(served: Served, name: str) -> int:
 
 
 @pytest.fixture
-async def short(serve: Serve) -> Served:
+async def with_short_sessions(serve: Serve) -> ServedEndpoint:
     return await serve(security={LISTENER: security(SESSION_MS)})
 
 
-async def test_client_learns_how_long_its_login_counts(short: Served, serve: Serve) -> None:
-    async with Client(short.port) as client:
+async def test_client_learns_how_long_its_login_counts(
+    with_short_sessions: ServedEndpoint, serve: Serve
+) -> None:
+    async with Client(with_short_sessions.port) as client:
         answer = await log_in(client)
         assert answer.session_lifetime == timedelta(milliseconds=SESSION_MS)
     unlimited = await serve(security={LISTENER: security(0)})
@@ -68,20 +70,22 @@ async def test_client_learns_how_long_its_login_counts(short: Served, serve: Ser
         assert (await log_in(client)).session_lifetime == timedelta(0)
 
 
-async def test_request_after_that_time_closes_the_connection(short: Served) -> None:
-    async with Client(short.port) as client:
+async def test_request_after_that_time_closes_the_connection(
+    with_short_sessions: ServedEndpoint,
+) -> None:
+    async with Client(with_short_sessions.port) as client:
         await log_in(client)
         await is_served(client)
         await asyncio.sleep(SESSION_MS / 1000 + 0.05)
         client.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
         assert await client.closed()
-    assert len(short.events) == 1
+    assert len(with_short_sessions.events) == 1
     with anyio.fail_after(5):
-        assert await counted(short, "session expired") == 1
+        assert await counted(with_short_sessions, "session expired") == 1
 
 
-async def test_client_that_logs_in_again_stays(short: Served) -> None:
-    async with Client(short.port) as client:
+async def test_client_that_logs_in_again_stays(with_short_sessions: ServedEndpoint) -> None:
+    async with Client(with_short_sessions.port) as client:
         await log_in(client)
         await asyncio.sleep(SESSION_MS / 2000)
         answer = await log_in(client)
@@ -89,13 +93,13 @@ async def test_client_that_logs_in_again_stays(short: Served) -> None:
         await asyncio.sleep(SESSION_MS / 1500)
         await is_served(client)
     with anyio.fail_after(5):
-        assert await counted(short, "renewals") == 1
-        assert await counted(short, "logins") == 1
+        assert await counted(with_short_sessions, "renewals") == 1
+        assert await counted(with_short_sessions, "logins") == 1
 
 
-async def test_expired_login_can_be_renewed(short: Served) -> None:
+async def test_expired_login_can_be_renewed(with_short_sessions: ServedEndpoint) -> None:
     """As in Kafka, where only other requests close the connection."""
-    async with Client(short.port) as client:
+    async with Client(with_short_sessions.port) as client:
         await log_in(client)
         await asyncio.sleep(SESSION_MS / 1000 + 0.05)
         assert not (await log_in(client)).error_code
@@ -112,8 +116,8 @@ async def test_second_new_login_within_a_second_is_an_illegal_state(serve: Serve
         await is_served(client)
 
 
-async def test_new_login_of_another_user_is_refused(short: Served) -> None:
-    async with Client(short.port) as client:
+async def test_new_login_of_another_user_is_refused(with_short_sessions: ServedEndpoint) -> None:
+    async with Client(with_short_sessions.port) as client:
         await log_in(client)
         answer = await log_in(client, token(b"\0bob\0other"))
         assert for_code(answer.error_code) is SaslAuthenticationFailed
@@ -122,11 +126,13 @@ async def test_new_login_of_another_user_is_refused(short: Served) -> None:
         )
         assert await client.closed()
     with anyio.fail_after(5):
-        assert await counted(short, "failed_renewals") == 1
+        assert await counted(with_short_sessions, "failed_renewals") == 1
 
 
-async def test_new_login_by_another_mechanism_is_refused(short: Served) -> None:
-    async with Client(short.port) as client:
+async def test_new_login_by_another_mechanism_is_refused(
+    with_short_sessions: ServedEndpoint,
+) -> None:
+    async with Client(with_short_sessions.port) as client:
         await log_in(client)
         client.send(SASL_HANDSHAKE, 1, handshake("SCRAM-SHA-256"))
         await client.receive()
@@ -141,8 +147,8 @@ async def test_new_login_that_stops_ends(serve: Serve) -> None:
         assert await client.closed()
 
 
-async def test_older_client_is_not_sent_the_time(short: Served) -> None:
+async def test_older_client_is_not_sent_the_time(with_short_sessions: ServedEndpoint) -> None:
     old = request_schema(SASL_AUTHENTICATE, 0)
     password = old.SaslAuthenticateRequest(auth_bytes=PASSWORD.auth_bytes)
-    async with Client(short.port) as client:
+    async with Client(with_short_sessions.port) as client:
         assert not (await log_in(client, password, version=0)).error_code

@@ -16,7 +16,7 @@ from controller.core.znodes import Features, TopicContent
 from controller.core.znodes.notifications import is_numbered_notification
 from controller.core.zookeeper_io import write
 from tests.controller.core.cluster import Cluster
-from tests.controller.core.driving import EPOCH, Driven, state_of
+from tests.controller.core.driving import EPOCH, ControllerHarness, state_of
 from tests.controller.core.procedures.elections.electing import election_json
 from tests.controller.core.procedures.reassignment.reassigning import request_json
 from tests.controller.core.procedures.topics.deleting import deletes_znode
@@ -28,7 +28,7 @@ WHY = Reason("test")
 
 
 def test_SU_33_states_are_written_at_their_version() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     right, stale, missing = (driven.partition(number=number) for number in range(3))
     for partition in (right, stale):
         driven.lead(partition, 5, (5,))
@@ -49,7 +49,7 @@ def test_SU_33_states_are_written_at_their_version() -> None:
 
 
 def test_SU_33_wrong_fence_writes_nothing() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = driven.partition()
     before = driven.lead(partition, 5, (5,))
     driven.put(znodes.CONTROLLER_EPOCH, b"51")
@@ -60,7 +60,7 @@ def test_SU_33_wrong_fence_writes_nothing() -> None:
 
 
 def test_SU_34_states_are_created_once() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     driven.put("/t", b"")
     creates = [Create("/t/state", b"first")]
     assert driven.run(write(driven.controller, list(creates), WHY)).errors == [OK]
@@ -72,7 +72,7 @@ def test_SU_34_states_are_created_once() -> None:
 
 
 def test_SU_34_wrong_fence_creates_nothing() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     driven.put(znodes.CONTROLLER_EPOCH, b"51")
     with pytest.raises(ControllerMovedError):
         driven.run(write(driven.controller, [Create("/state", b"")], WHY))
@@ -128,7 +128,7 @@ def test_SU_38_znode_deleted_by_another_client_is_no_error(path: str, data: byte
 # SU-43: partition states ----------------------------------------------------------------------
 
 
-def test_SU_43_state_without_recovery() -> None:
+def test_SU_43_state_without_recovery_has_version_1() -> None:
     state = LeaderAndIsr(4, 9, (4, 5), 3, 2)
     data = znodes.write_state(state)
     assert json.loads(data) == {
@@ -141,7 +141,7 @@ def test_SU_43_state_without_recovery() -> None:
     assert znodes.read_state("/state", data, 3) == state
 
 
-def test_SU_43_state_with_recovery() -> None:
+def test_SU_43_state_with_recovery_names_the_recovery_state() -> None:
     state = LeaderAndIsr(4, 9, (4,), 3, 2, RECOVERING)
     data = znodes.write_state(state)
     assert json.loads(data)["leader_recovery_state"] == 1

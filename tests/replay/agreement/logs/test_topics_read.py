@@ -23,7 +23,7 @@ def test_later_line_has_the_topics() -> None:
     assert topics_read(BEGINS, line("t.1-a_b", kind="Set")).listed(4, 12) == ("t.1-a_b",)
 
 
-def test_cluster_without_topics() -> None:
+def test_cluster_without_topics_lists_none() -> None:
     assert topics_read(BEGINS, line(kind="Set")).listed(4, 12) == ()
 
 

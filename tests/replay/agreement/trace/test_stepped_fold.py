@@ -21,7 +21,7 @@ from replay.world.zookeeper import ZooKeeper
 from tests.controller.core.cluster import topic_json
 
 
-class Stepped:
+class SteppedFoldHarness:
     """A stepped fold with its ZooKeeper."""
 
     def __init__(self, version: str = "3.9") -> None:
@@ -55,7 +55,7 @@ class Stepped:
 
 
 def test_event_is_not_begun_without_a_request() -> None:
-    stepped = Stepped()
+    stepped = SteppedFoldHarness()
     assert stepped.connect() == []
     stepped.fold.controller.enqueue(BrokerChange())
     assert stepped.fold.feed(SessionConnected(stepped.session, 6000, "", renewed=False), 0) == []
@@ -64,7 +64,7 @@ def test_event_is_not_begun_without_a_request() -> None:
 
 
 def test_requested_event_is_begun_and_removed_from_the_queue() -> None:
-    stepped = Stepped()
+    stepped = SteppedFoldHarness()
     stepped.elect()
     for one in (TopicChange(), BrokerChange()):
         stepped.fold.controller.enqueue(one)
@@ -78,7 +78,7 @@ def test_requested_event_is_begun_and_removed_from_the_queue() -> None:
 
 
 def test_event_that_is_not_queued_can_be_begun() -> None:
-    stepped = Stepped("2.6")
+    stepped = SteppedFoldHarness("2.6")
     stepped.elect()
     for path in ("/brokers", znodes.TOPICS):
         stepped.write(Create(path))
@@ -95,7 +95,7 @@ def test_caught_up_reassignment_is_processed_with_the_alter_partition(
     version: str, is_at_once: bool
 ) -> None:
     """KB 11.2. Below 2.7-IV2 leaders write the ISR, and the check is a controller event."""
-    stepped = Stepped(version)
+    stepped = SteppedFoldHarness(version)
     caught_up = PartitionReassignmentIsrChange("t", 0)
     stepped.fold.controller.triggers.append(caught_up)
     stepped.fold.begin(BrokerChange(), 0)
@@ -103,7 +103,7 @@ def test_caught_up_reassignment_is_processed_with_the_alter_partition(
 
 
 def test_caught_up_reassignment_waits_after_other_events() -> None:
-    stepped = Stepped()
+    stepped = SteppedFoldHarness()
     stepped.fold.controller.triggers.extend([TopicChange(), PartitionReassignmentIsrChange("t", 0)])
     stepped.fold.begin(BrokerChange(), 0)
     assert stepped.fold.queued == [TopicChange(), PartitionReassignmentIsrChange("t", 0)]

@@ -16,7 +16,7 @@ from replay.agreement.trace.unmatched import EXPIRY_MS
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.transactions import CloseSession, OpCode, Transaction
 from replay.times import nanoseconds_of
-from tests.replay.agreement.test_live import Growing, Record, records_of
+from tests.replay.agreement.test_live import GrowingLog, Record, records_of
 
 Get = Callable[[str], Path]
 
@@ -78,7 +78,7 @@ def until_refused(log_of: Get) -> list[Record]:
 def test_decision_in_a_growing_log_is_reported_after_the_session_timeout(
     until_refused: list[Record],
 ) -> None:
-    growing = Growing(LiveSettings(given=UNCLEAN))
+    growing = GrowingLog(LiveSettings(given=UNCLEAN))
     growing.grow(until_refused)
     growing.wait(TIMEOUT_MS)
     assert (growing.reported, growing.live.undecided, growing.live.is_waiting) == ([], 1, True)
@@ -90,7 +90,7 @@ def test_decision_in_a_growing_log_is_reported_after_the_session_timeout(
 def test_reported_decision_stays_extra_however_long_the_controller_is_silent(
     until_refused: list[Record],
 ) -> None:
-    growing = Growing(LiveSettings(given=UNCLEAN))
+    growing = GrowingLog(LiveSettings(given=UNCLEAN))
     growing.grow(until_refused)
     for _ in range(5):
         growing.wait(60_000)
@@ -119,7 +119,7 @@ def closed(records: list[Record], after_ms: int) -> list[Record]:
 
 def test_controller_that_hangs_has_made_no_decision(until_refused: list[Record]) -> None:
     """Its session ends when the timeout is over."""
-    growing = Growing(LiveSettings(given=UNCLEAN))
+    growing = GrowingLog(LiveSettings(given=UNCLEAN))
     growing.grow(closed(until_refused, TIMEOUT_MS))
     growing.wait(60_000)
     assert growing.reported == []
@@ -127,7 +127,7 @@ def test_controller_that_hangs_has_made_no_decision(until_refused: list[Record])
 
 
 def test_decision_stays_extra_after_the_end_of_the_session(until_refused: list[Record]) -> None:
-    growing = Growing(LiveSettings(given=UNCLEAN))
+    growing = GrowingLog(LiveSettings(given=UNCLEAN))
     growing.grow(closed(until_refused, 60_000))
     growing.wait(60_000)
     assert found(growing.live.result) == [("extra", "partition_state", (STATE,))]

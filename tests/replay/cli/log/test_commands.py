@@ -102,7 +102,7 @@ def test_path_without_a_log_is_reported_in_one_line(tmp_path: Path, sub_command:
     assert refold("log", sub_command, "-", stdin=b"nonsense").returncode == 2
 
 
-def test_show_filters(log: Path) -> None:
+def test_show_filters_by_number_time_kind_and_term(log: Path) -> None:
     assert shown(log) == [1, 2, 3, 4]
     assert shown(log, "--from", "2", "--to", "3") == [2, 3]
     assert shown(log, "--from", "2026-11-18T11:06:43") == [3, 4]

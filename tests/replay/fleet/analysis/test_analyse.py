@@ -42,7 +42,7 @@ INCIDENTS = (
 RECORDINGS = ("unclean-3", "reassign-cancel-6")
 
 
-class Analysed:
+class AnalysisTables:
     """The tables of one analysis, its logs, and the number of rows that reached the driver."""
 
     def __init__(self, spark: SparkSession, table: Path, logs: dict[str, Path]) -> None:
@@ -60,7 +60,7 @@ class Analysed:
 
 
 @pytest.fixture(scope="module")
-def quick(spark: SparkSession) -> Iterator[SparkSession]:
+def fast_spark(spark: SparkSession) -> Iterator[SparkSession]:
     """Spark for many small tables."""
     before = {name: spark.conf.get(name) for name in QUICK}
     for name, value in QUICK.items():
@@ -72,8 +72,8 @@ def quick(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def analysed(
-    quick: SparkSession, short_history: History, tmp_path_factory: pytest.TempPathFactory
-) -> Analysed:
+    fast_spark: SparkSession, short_history: History, tmp_path_factory: pytest.TempPathFactory
+) -> AnalysisTables:
     folder = tmp_path_factory.mktemp("fleet")
     logs = {}
     for name in INCIDENTS:
@@ -86,20 +86,20 @@ def analysed(
     logs["short"] = write_log(folder / "logs" / "short", short_history, "short", 1)
     logs["made up"] = write_log(folder / "logs" / "made-up", history_with_problems(), "made up", 2)
     table = folder / "table"
-    ingested = ingest(quick, [str(folder / "logs")], table)
+    ingested = ingest(fast_spark, [str(folder / "logs")], table)
     assert ingested.set_aside == 0
-    found = Analysed(quick, table, logs)
+    found = AnalysisTables(fast_spark, table, logs)
     with pytest.MonkeyPatch.context() as patch:
-        _watch(patch, found, quick)
-        found.result = analyse(quick, table, Options())
+        _watch(patch, found, fast_spark)
+        found.result = analyse(fast_spark, table, Options())
     names = {}
-    for row in manifest.segments(quick, table).collect():
+    for row in manifest.segments(fast_spark, table).collect():
         names[Path(row.path).parent.relative_to(folder / "logs").parts[0]] = row.log
     found.logs = {names[path.relative_to(folder / "logs").parts[0]]: path for path in logs.values()}
     return found
 
 
-def _watch(patch: pytest.MonkeyPatch, found: Analysed, spark: SparkSession) -> None:
+def _watch(patch: pytest.MonkeyPatch, found: AnalysisTables, spark: SparkSession) -> None:
     """Record the plan of each table, and how many rows reach the driver at once."""
     write = run_analysis.AnalysisRun.write
 
@@ -113,11 +113,11 @@ def _watch(patch: pytest.MonkeyPatch, found: Analysed, spark: SparkSession) -> N
 
 
 @pytest.fixture(scope="module")
-def plain(analysed: Analysed) -> dict[str, PlainCount]:
+def expected_counts(analysed: AnalysisTables) -> dict[str, PlainCount]:
     return {log: PlainCount(path) for log, path in analysed.logs.items()}
 
 
-def test_plans_are_sql_and_no_records_are_collected(analysed: Analysed) -> None:
+def test_plans_are_sql_and_no_records_are_collected(analysed: AnalysisTables) -> None:
     assert set(analysed.plans) >= set(analysed.result.tables)
     for name, plan in analysed.plans.items():
         assert re.search(r"Parquet|FileScan", plan), name
@@ -126,7 +126,7 @@ def test_plans_are_sql_and_no_records_are_collected(analysed: Analysed) -> None:
     assert max(analysed.rows_collected) <= 20
 
 
-def test_all_tables_are_stored(analysed: Analysed) -> None:
+def test_all_tables_are_stored(analysed: AnalysisTables) -> None:
     stored = {path.name for path in (analysed.table / "analysis").iterdir() if path.is_dir()}
     assert stored == set(analysed.result.tables)
     assert {row.log for row in analysed.rows("logs")} == set(analysed.logs)
@@ -134,16 +134,18 @@ def test_all_tables_are_stored(analysed: Analysed) -> None:
 
 
 def test_failovers_equal_the_expected_ones(
-    analysed: Analysed, plain: dict[str, PlainCount]
+    analysed: AnalysisTables, expected_counts: dict[str, PlainCount]
 ) -> None:
-    for log, counted in plain.items():
+    for log, counted in expected_counts.items():
         done = [row for row in analysed.rows("failovers", log) if row.outcome == "done"]
         assert {row.term: round(row.seconds * 1e6) for row in done} == counted.failovers
         steps: Counter[int] = Counter()
         for row in analysed.rows("failover_steps", log):
             steps[row.term] += round(row.seconds * 1e6)
         assert steps == Counter(counted.failovers)
-    durations = sorted(micros for one in plain.values() for micros in one.failovers.values())
+    durations = sorted(
+        micros for one in expected_counts.values() for micros in one.failovers.values()
+    )
     [whole] = [
         row
         for row in analysed.rows("failover_percentiles")
@@ -155,18 +157,22 @@ def test_failovers_equal_the_expected_ones(
     assert whole.p50 == pytest.approx(median / 1e6)
 
 
-def test_outages_equal_the_expected_ones(analysed: Analysed, plain: dict[str, PlainCount]) -> None:
-    for log, counted in plain.items():
+def test_outages_equal_the_expected_ones(
+    analysed: AnalysisTables, expected_counts: dict[str, PlainCount]
+) -> None:
+    for log, counted in expected_counts.items():
         found: Counter[tuple[str, int, str]] = Counter()
         for row in analysed.rows("outages", log):
             found[row.topic, row.partition, row.what] += round(row.seconds * 1e6)
         assert +found == +counted.outages, log
     sums = sum(row.partition_seconds for row in analysed.rows("outage_seconds"))
-    assert sums == pytest.approx(sum(sum(one.outages.values()) for one in plain.values()) / 1e6)
+    assert sums == pytest.approx(
+        sum(sum(one.outages.values()) for one in expected_counts.values()) / 1e6
+    )
 
 
 def test_outages_have_the_cause_of_their_incident(
-    analysed: Analysed, plain: dict[str, PlainCount]
+    analysed: AnalysisTables, expected_counts: dict[str, PlainCount]
 ) -> None:
     causes = {
         (path.parent.name, row.cause)
@@ -179,21 +185,21 @@ def test_outages_have_the_cause_of_their_incident(
 
 
 def test_leader_changes_equal_the_expected_ones(
-    analysed: Analysed, plain: dict[str, PlainCount]
+    analysed: AnalysisTables, expected_counts: dict[str, PlainCount]
 ) -> None:
-    for log, counted in plain.items():
+    for log, counted in expected_counts.items():
         rows = analysed.rows("leader_changes", log)
         assert Counter((row.topic, row.partition) for row in rows) == counted.leader_changes, log
     churn = sum(row.changes for row in analysed.rows("leader_churn"))
-    assert churn == sum(sum(one.leader_changes.values()) for one in plain.values())
+    assert churn == sum(sum(one.leader_changes.values()) for one in expected_counts.values())
     assert churn > 50
 
 
 def test_reassignments_equal_the_expected_ones(
-    analysed: Analysed, plain: dict[str, PlainCount]
+    analysed: AnalysisTables, expected_counts: dict[str, PlainCount]
 ) -> None:
     outcomes: Counter[str] = Counter()
-    for log, counted in plain.items():
+    for log, counted in expected_counts.items():
         rows = analysed.rows("reassignments", log)
         outcomes.update(row.outcome for row in rows)
         found = {
@@ -213,9 +219,9 @@ def test_reassignments_equal_the_expected_ones(
 
 
 def test_broker_changes_equal_the_expected_ones(
-    analysed: Analysed, plain: dict[str, PlainCount]
+    analysed: AnalysisTables, expected_counts: dict[str, PlainCount]
 ) -> None:
-    for log, counted in plain.items():
+    for log, counted in expected_counts.items():
         rows = analysed.rows("broker_changes", log)
         gone = Counter(row.broker for row in rows if row.change == "gone")
         assert gone == counted.brokers.departures, log
@@ -224,10 +230,10 @@ def test_broker_changes_equal_the_expected_ones(
     assert flapping
     for (log, broker), times in flapping.items():
         assert log == actual
-        assert times == plain[log].brokers.departures[broker] >= 3
+        assert times == expected_counts[log].brokers.departures[broker] >= 3
 
 
-def test_each_problem_of_the_made_up_log_is_found(analysed: Analysed) -> None:
+def test_each_problem_of_the_made_up_log_is_found(analysed: AnalysisTables) -> None:
     [log] = [log for log, path in analysed.logs.items() if path.name == "made-up"]
     [race] = analysed.rows("races", log)
     assert (race.subject, race.broker, race.first_what, race.what) == (
@@ -249,7 +255,7 @@ def test_each_problem_of_the_made_up_log_is_found(analysed: Analysed) -> None:
     ]
 
 
-def test_options_that_match_no_log_are_an_error(analysed: Analysed) -> None:
+def test_options_that_match_no_log_are_an_error(analysed: AnalysisTables) -> None:
     with pytest.raises(FleetError, match=r"--cluster none is unknown; known are: .*, made up, "):
         analyse(analysed.spark, analysed.table, Options(clusters=("none",)))
     with pytest.raises(FleetError, match="contains no log of these clusters and times"):

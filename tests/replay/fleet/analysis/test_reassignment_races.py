@@ -296,7 +296,7 @@ for decision, verdict, replicas in (
 
 
 @pytest.fixture(scope="module")
-def quick(spark: SparkSession) -> Iterator[SparkSession]:
+def fast_spark(spark: SparkSession) -> Iterator[SparkSession]:
     with not_compiled(spark):
         yield spark
 
@@ -330,17 +330,21 @@ def found_races(
 
 
 @pytest.fixture(scope="module")
-def judged(quick: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pairs]:
+def found_pairs(
+    fast_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Pairs]:
     orders = list(ORDERS.values())
-    store = Store(quick, tmp_path_factory.mktemp("planted"))
+    store = Store(fast_spark, tmp_path_factory.mktemp("planted"))
     log_rows = ({"cluster": one.name, "version": "1"} for one in orders)
     races = found_races(
         store,
-        store("records", records(quick, *(row for one in orders for row in one.records))),
-        store("znodes", rows(quick, ZNODES, *(row for one in orders for row in one.znodes))),
-        rows(quick, ASSIGNMENTS, *(row for one in orders for row in one.assignments)),
-        store("terms", rows(quick, FAILOVERS, *(row for one in orders for row in one.failovers))),
-        rows(quick, LOGS, *log_rows),
+        store("records", records(fast_spark, *(row for one in orders for row in one.records))),
+        store("znodes", rows(fast_spark, ZNODES, *(row for one in orders for row in one.znodes))),
+        rows(fast_spark, ASSIGNMENTS, *(row for one in orders for row in one.assignments)),
+        store(
+            "terms", rows(fast_spark, FAILOVERS, *(row for one in orders for row in one.failovers))
+        ),
+        rows(fast_spark, LOGS, *log_rows),
         3.0,
     )
     pairs: dict[str, Pairs] = {}
@@ -350,8 +354,10 @@ def judged(quick: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_planted_order_has_its_races_and_verdicts(judged: dict[str, Pairs], order: str) -> None:
-    assert sorted(judged.get(order, [])) == ORDERS[order].expected
+def test_planted_order_has_its_races_and_verdicts(
+    found_pairs: dict[str, Pairs], order: str
+) -> None:
+    assert sorted(found_pairs.get(order, [])) == ORDERS[order].expected
 
 
 # Recorded incidents ------------------------------------------------------------------------------
@@ -378,17 +384,19 @@ EXPECTED = {
 
 
 @pytest.fixture(scope="module")
-def recorded(quick: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[Any]]:
+def recorded(
+    fast_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, set[Any]]:
     folder = tmp_path_factory.mktemp("incidents")
     for name in EXPECTED:
         with tarfile.open(INCIDENTS / name / "log.tar.xz") as tar:
             tar.extractall(folder / "logs" / name, filter="data")
     table = folder / "table"
-    assert ingest(quick, [str(folder / "logs")], table).set_aside == 0
-    segments = manifest.segments(quick, table)
+    assert ingest(fast_spark, [str(folder / "logs")], table).set_aside == 0
+    segments = manifest.segments(fast_spark, table)
     names = {one.log: Path(one.path).parents[1].name for one in segments.collect()}
-    store = Store(quick, folder / "tables")
-    of = decoding.records(quick, table)
+    store = Store(fast_spark, folder / "tables")
+    of = decoding.records(fast_spark, table)
     analysed = store("logs", logs(of, segments))
     written = store("znodes", znodes(of))
     assigned = store("assignments", assignments(written))

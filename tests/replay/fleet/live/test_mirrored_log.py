@@ -43,25 +43,28 @@ def log(short_history: History, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.fixture(scope="module")
-def plain(log: Path) -> list[list[State]]:
+def expected_health(log: Path) -> list[list[State]]:
     """The expected health after each event."""
     return counted(log)
 
 
-def test_health_equals_what_inspect_shows(log: Path, plain: list[list[State]]) -> None:
+def test_health_equals_what_inspect_shows(log: Path, expected_health: list[list[State]]) -> None:
     values = published(log)
     assert len(LogReader(log).segments) > 1
     followed = take(LogState(), values)
     assert followed.state().trouble == ""
     assert followed.new_events == 400
-    assert states(followed) == plain[-1] != []
-    assert {one[2] for of_all in plain for one in of_all} == {"offline", "under_replicated"}
+    assert states(followed) == expected_health[-1] != []
+    assert {one[2] for of_all in expected_health for one in of_all} == {
+        "offline",
+        "under_replicated",
+    }
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("size", [100, 7, 1])
 def test_batch_size_does_not_change_the_health(
-    log: Path, plain: list[list[State]], size: int
+    log: Path, expected_health: list[list[State]], size: int
 ) -> None:
     values, state, taken = published(log), LogState(), 0
     for start in range(0, len(values), size):
@@ -69,12 +72,12 @@ def test_batch_size_does_not_change_the_health(
         state, taken = followed.state(), taken + followed.new_events
         found = states(followed)
         if found is not None:
-            assert found == plain[state.seq]
+            assert found == expected_health[state.seq]
     assert (taken, state.seq, state.trouble, state.is_active) == (400, 400, "", True)
 
 
 def test_snapshots_limit_the_events_folded_again(
-    log: Path, plain: list[list[State]], monkeypatch: pytest.MonkeyPatch
+    log: Path, expected_health: list[list[State]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from replay.fleet.live import mirrored_log
 
@@ -86,11 +89,11 @@ def test_snapshots_limit_the_events_folded_again(
         most = max(most, len(state.events))
     assert state.snapshot is not None
     assert most < 100
-    assert states(take(LogState(), values)) == plain[-1]
+    assert states(take(LogState(), values)) == expected_health[-1]
     assert state.trouble == ""
 
 
-def test_repeated_messages_change_nothing(log: Path, plain: list[list[State]]) -> None:
+def test_repeated_messages_change_nothing(log: Path, expected_health: list[list[State]]) -> None:
     values = published(log)
     first = take(LogState(), values[:300])
     state = first.state()
@@ -98,7 +101,7 @@ def test_repeated_messages_change_nothing(log: Path, plain: list[list[State]]) -
     assert (again.new_events, again.state()) == (0, state)
     late = take(stored(state), values[100:])
     assert late.new_events == events_in(values) - events_in(values[:300])
-    assert states(late) == plain[-1]
+    assert states(late) == expected_health[-1]
 
 
 def test_missing_event_stops_the_log_permanently(log: Path) -> None:
@@ -139,7 +142,9 @@ def test_log_without_its_beginning_is_not_folded(log: Path) -> None:
     )
 
 
-def test_parts_of_a_record_are_joined_across_batches(log: Path, plain: list[list[State]]) -> None:
+def test_parts_of_a_record_are_joined_across_batches(
+    log: Path, expected_health: list[list[State]]
+) -> None:
     """A record in three parts, split between two batches, with repeated parts."""
     values = published(log)
     whole = next(
@@ -158,7 +163,7 @@ def test_parts_of_a_record_are_joined_across_batches(log: Path, plain: list[list
             followed.take(value, part)
         assert followed.new_events == 1
         followed = take(stored(followed.state()), values[whole + 1 :])
-        assert states(followed) == plain[-1]
+        assert states(followed) == expected_health[-1]
 
 
 def test_closing_record_after_missing_events_stops_the_log(

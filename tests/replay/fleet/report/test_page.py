@@ -41,7 +41,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-class Opened:
+class OpenedPage:
     """The page in a separate browser context without network, with its console messages and
     requests."""
 
@@ -58,20 +58,20 @@ class Opened:
 
 
 @pytest.fixture
-def opened(browser: Browser, file: Path) -> Iterator[Opened]:
-    found = Opened(browser, file)
+def opened(browser: Browser, file: Path) -> Iterator[OpenedPage]:
+    found = OpenedPage(browser, file)
     yield found
     found.page.context.close()
 
 
-def test_page_opens_offline_without_errors(opened: Opened, file: Path) -> None:
+def test_page_opens_offline_without_errors(opened: OpenedPage, file: Path) -> None:
     assert opened.errors == []
     assert opened.requested == [file.as_uri()]
     assert opened.page.locator(".chart .main-svg").count() >= 5
     assert opened.page.get_by_text("20,000,000").is_visible()
 
 
-def test_text_from_logs_is_escaped(opened: Opened) -> None:
+def test_text_from_logs_is_escaped(opened: OpenedPage) -> None:
     page = opened.page
     for one in page.locator(".incident, .divergence").all():
         one.evaluate("one => one.open = true")
@@ -87,7 +87,7 @@ def test_text_from_logs_is_escaped(opened: Opened) -> None:
 
 
 @pytest.mark.long
-def test_click_on_a_cluster_leads_to_its_events(opened: Opened) -> None:
+def test_click_on_a_cluster_leads_to_its_events(opened: OpenedPage) -> None:
     page = opened.page
     page.locator("#chart-clusters").scroll_into_view_if_needed()
     bars = page.locator("#chart-clusters .trace.bars").first.locator(".point path")
@@ -113,13 +113,13 @@ def test_command_covers_all_records_of_the_period() -> None:
 
 
 @pytest.mark.long
-def test_link_opens_its_incident(opened: Opened, file: Path) -> None:
+def test_link_opens_its_incident(opened: OpenedPage, file: Path) -> None:
     opened.page.goto(f"{file.as_uri()}#incident-3")
     assert opened.page.locator("#incident-3 .events").is_visible()
 
 
 @pytest.mark.long
-def test_link_opens_its_divergence(opened: Opened, file: Path) -> None:
+def test_link_opens_its_divergence(opened: OpenedPage, file: Path) -> None:
     opened.page.goto(f"{file.as_uri()}#divergence-2")
     one = opened.page.locator("#divergence-2")
     line = one.locator("summary").first.inner_text()
@@ -134,7 +134,7 @@ def test_link_opens_its_divergence(opened: Opened, file: Path) -> None:
 @pytest.mark.sampled
 @pytest.mark.parametrize("size", [WIDE, PHONE])
 def test_page_fits_its_window(browser: Browser, file: Path, size: dict[str, int]) -> None:
-    opened = Opened(browser, file, size)
+    opened = OpenedPage(browser, file, size)
     opened.page.locator("#incident-1").evaluate("one => one.open = true")
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     assert opened.errors == []
@@ -154,7 +154,7 @@ def test_fleet_without_incidents_and_replays_has_a_page(browser: Browser, tmp_pa
     )
     path = tmp_path / "quiet.html"
     path.write_text(page_of(quiet), encoding="utf-8")
-    opened = Opened(browser, path)
+    opened = OpenedPage(browser, path)
     assert opened.errors == []
     assert opened.page.get_by_text("refold fleet replay").is_visible()
     assert opened.page.get_by_text("No partition was unavailable").is_visible()

@@ -38,7 +38,7 @@ def whole(folder_of: Callable[[str], Path]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cut(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cut_recording(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = tmp_path_factory.mktemp("cut") / NAME
     shutil.copytree(whole, source)
     (source / "zookeeper" / "version-2" / GONE).unlink()
@@ -46,9 +46,11 @@ def cut(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def imported(cut: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ImportResult]:
+def imported(
+    cut_recording: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, ImportResult]:
     log = tmp_path_factory.mktemp("cut") / "log"
-    return log, import_source(cut, log, Selection())
+    return log, import_source(cut_recording, log, Selection())
 
 
 def events(log: Path) -> list[ImportedEvent]:
@@ -117,10 +119,10 @@ def first_election(decided: list[Observed]) -> int:
 
 
 def test_import_from_after_the_gap_begins_with_the_right_state(
-    cut: Path, whole: Path, tmp_path: Path
+    cut_recording: Path, whole: Path, tmp_path: Path
 ) -> None:
     begin = Selection(from_ms=1_795_220_390_000)
-    result = import_source(cut, tmp_path / "cut", begin)
+    result = import_source(cut_recording, tmp_path / "cut", begin)
     import_source(whole, tmp_path / "whole", begin)
     assert (
         "after zxid 0x1b5 the import continues from zookeeper/version-2/snapshot.35b"

@@ -21,7 +21,7 @@ TIME = re.compile(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] ", re.MULTILINE)
 
 
 @pytest.fixture(scope="module", params=[1, 2])
-def made(
+def recording_cuts(
     request: pytest.FixtureRequest, incident: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> list[Cut]:
     return cuts(incident, tmp_path_factory.mktemp("cuts"), request.param)
@@ -53,21 +53,21 @@ def decisions_after(folder: Path, zxid: int) -> list[tuple[int, str, int]]:
     ]
 
 
-def test_every_kind_of_cut_is_made_with_whole_and_cut_logs(made: list[Cut]) -> None:
+def test_every_kind_of_cut_is_made_with_whole_and_cut_logs(recording_cuts: list[Cut]) -> None:
     expected = [(how, are_logs_cut) for how in CUTS for are_logs_cut in (False, True)]
-    assert [(one.how, one.are_logs_cut) for one in made] == expected
+    assert [(one.how, one.are_logs_cut) for one in recording_cuts] == expected
 
 
-def test_end_equals_that_of_the_whole_recording(incident: Path, made: list[Cut]) -> None:
-    for cut in made:
+def test_end_equals_that_of_the_whole_recording(incident: Path, recording_cuts: list[Cut]) -> None:
+    for cut in recording_cuts:
         end = last_zxid(cut.folder)
         assert end == (last_zxid(incident) if cut.how in WITH_SNAPSHOT else cut.zxid)
         assert held_at(cut.folder, end) == held_at(incident, end)
 
 
 @pytest.mark.sampled
-def test_cut_recording_is_imported_without_a_gap(tmp_path: Path, made: list[Cut]) -> None:
-    for cut in made:
+def test_cut_recording_is_imported_without_a_gap(tmp_path: Path, recording_cuts: list[Cut]) -> None:
+    for cut in recording_cuts:
         result = import_source(cut.folder, tmp_path / cut.folder.name, Selection())
         assert result.gaps == []
         assert result.transactions > 0
@@ -83,8 +83,10 @@ def test_cut_recording_is_imported_without_a_gap(tmp_path: Path, made: list[Cut]
         assert all("cut off" in one for one in result.damages)
 
 
-def test_decisions_equal_those_of_the_whole_recording(incident: Path, made: list[Cut]) -> None:
-    for cut in made:
+def test_decisions_equal_those_of_the_whole_recording(
+    incident: Path, recording_cuts: list[Cut]
+) -> None:
+    for cut in recording_cuts:
         if cut.how in WITH_SNAPSHOT and not cut.are_logs_cut:
             with open_source(cut.folder) as source:
                 exact_from = source.first_state().exact_from
@@ -92,8 +94,8 @@ def test_decisions_equal_those_of_the_whole_recording(incident: Path, made: list
             assert decisions_after(cut.folder, exact_from) == whole
 
 
-def test_cut_in_mid_term_has_a_controller_and_only_later_logs(made: list[Cut]) -> None:
-    for cut in made:
+def test_cut_in_mid_term_has_a_controller_and_only_later_logs(recording_cuts: list[Cut]) -> None:
+    for cut in recording_cuts:
         if cut.how in ("mid_term", "fuzzy"):
             with open_source(cut.folder) as source:
                 first = next(iter(source.transactions()))
@@ -106,9 +108,9 @@ def test_cut_in_mid_term_has_a_controller_and_only_later_logs(made: list[Cut]) -
                 assert first.zxid <= cut.zxid
 
 
-def test_fuzzy_snapshot_has_some_later_changes(incident: Path, made: list[Cut]) -> None:
+def test_fuzzy_snapshot_has_some_later_changes(incident: Path, recording_cuts: list[Cut]) -> None:
     """Transactions applied to it match ZooKeeper's digests from the zxid where it is exact."""
-    fuzzy = [one for one in made if one.how == "fuzzy"]
+    fuzzy = [one for one in recording_cuts if one.how == "fuzzy"]
     for cut in fuzzy:
         with open_source(cut.folder) as source:
             state = source.first_state()
@@ -128,8 +130,8 @@ def compare_digests(state: State, transactions: Callable) -> int:
     return compared
 
 
-def test_torn_log_ends_within_a_record(made: list[Cut]) -> None:
-    for cut in made:
+def test_torn_log_ends_within_a_record(recording_cuts: list[Cut]) -> None:
+    for cut in recording_cuts:
         if cut.how == "torn":
             with open_source(cut.folder) as source:
                 logs = source.transactions()
@@ -138,8 +140,10 @@ def test_torn_log_ends_within_a_record(made: list[Cut]) -> None:
 
 
 @pytest.mark.sampled
-def test_brokers_logs_are_whole_or_cut_to_the_same_time(incident: Path, made: list[Cut]) -> None:
-    for cut in made:
+def test_brokers_logs_are_whole_or_cut_to_the_same_time(
+    incident: Path, recording_cuts: list[Cut]
+) -> None:
+    for cut in recording_cuts:
         for path in incident.glob("logs/*/*-*.log"):
             whole = path.read_text()
             left = (cut.folder / path.relative_to(incident)).read_text()

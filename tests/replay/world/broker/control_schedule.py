@@ -14,7 +14,7 @@ from controller.core.commands import (
 )
 from controller.core.protocol_versions import ProtocolVersion
 from controller.core.values import LEADER_DURING_DELETE, NO_LEADER, Assignment, LeaderAndIsr
-from tests.replay.world.broker.stage import CONTROLLER, Name, Stage
+from tests.replay.world.broker.conformance_cluster import CONTROLLER, ConformanceCluster, Name
 
 BROKER: Final = 1
 """The only broker that runs."""
@@ -38,8 +38,8 @@ class Seen(NamedTuple):
 class ControlRequests:
     """Draws requests for one topic."""
 
-    def __init__(self, stage: Stage, random: Random, topic: str) -> None:
-        self._stage = stage
+    def __init__(self, cluster: ConformanceCluster, random: Random, topic: str) -> None:
+        self._cluster = cluster
         self._random = random
         self._topic = topic
         self.names: list[Name] = [(topic, number) for number in range(PARTITIONS)]
@@ -51,12 +51,12 @@ class ControlRequests:
 
     def draw(self) -> tuple[str, BrokerRequest]:
         """A request, and the same without the broker epoch."""
-        random, stage = self._random, self._stage
+        random, cluster = self._random, self._cluster
         protocol = random.choice(PROTOCOLS)
-        stage.controller_epoch += random.random() < 0.05
-        controller_epoch = stage.controller_epoch - random.choice((0,) * 9 + (1,))
+        cluster.controller_epoch += random.random() < 0.05
+        controller_epoch = cluster.controller_epoch - random.choice((0,) * 9 + (1,))
         late = random.choice((0,) * 12 + (1, -1, None))
-        broker_epoch = -1 if late is None else stage.epoch_of(BROKER) - late
+        broker_epoch = -1 if late is None else cluster.epoch_of(BROKER) - late
         head = (CONTROLLER, controller_epoch)
         names = random.sample(self.names, random.randint(1, PARTITIONS))
         names.sort()
@@ -77,7 +77,7 @@ class ControlRequests:
                 topic_id = self._topic_id()
                 known = tuple(self._metadata(name, topic_id) for name in names)
                 version = protocol.update_metadata
-                live = stage.live((BROKER, LIVE))
+                live = cluster.live((BROKER, LIVE))
                 request = UpdateMetadataRequest(BROKER, broker_epoch, version, *head, known, live)
         described = f"{type(request).__name__} {version} {head} {late} {request.partitions}"
         return described, request
@@ -93,7 +93,7 @@ class ControlRequests:
         random = self._random
         epochs = random.choice((0, 0, 1, 2, 3, 4, 5, 6)), random.choice((0, 1, 1, 2))
         isr = tuple(random.sample((BROKER, LIVE, DEAD), random.randint(1, 3)))
-        controller_epoch = self._stage.controller_epoch
+        controller_epoch = self._cluster.controller_epoch
         return LeaderAndIsr(random.choice(leaders), epochs[0], isr, epochs[1], controller_epoch)
 
     def _lead(self, name: Name, topic_id: bytes | None) -> LeaderAndIsrPartition:
@@ -114,25 +114,25 @@ class ControlRequests:
 
 
 async def random_control_requests(
-    stage: Stage, seed: int, topics: int, *, restarts: bool = False
+    cluster: ConformanceCluster, seed: int, topics: int, *, restarts: bool = False
 ) -> None:
     """Random requests, for one topic after the other. `restarts`: the broker is killed and starts
     again after half of the requests for each topic."""
     random = Random(seed)
-    await stage.update_metadata()
+    await cluster.update_metadata()
     for number in range(topics):
-        requests = ControlRequests(stage, random, f"t{number}")
+        requests = ControlRequests(cluster, random, f"t{number}")
         for place in range(REQUESTS_OF_A_TOPIC):
             if restarts and place == REQUESTS_OF_A_TOPIC // 2:
-                await stage.restart(BROKER)
+                await cluster.restart(BROKER)
             described, request = requests.draw()
-            outcome = await stage.send(BROKER, request)
+            outcome = await cluster.send(BROKER, request)
             partitions: list[object] = [
                 (
-                    stage.has_log(BROKER, name),
-                    await stage.consume(BROKER, name),
-                    await stage.leader_in_metadata(BROKER, name),
+                    cluster.has_log(BROKER, name),
+                    await cluster.consume(BROKER, name),
+                    await cluster.leader_in_metadata(BROKER, name),
                 )
                 for name in requests.names
             ]
-            stage.note(Seen(described, outcome, partitions))
+            cluster.note(Seen(described, outcome, partitions))

@@ -11,7 +11,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
 from tests.controller.api.client import Client, request_schema
-from tests.replay.world.broker.stage import Name, Replica, Sent
+from tests.replay.world.broker.conformance_cluster import Name, Replica, Sent
 
 PRODUCE: Final = 0
 FETCH: Final = 1

@@ -1,149 +1,149 @@
 """Producers and consumers."""
 
 from replay.world.broker.messages import ALL
-from tests.replay.world.broker.hand import T0, T1, Hand
+from tests.replay.world.broker.manual_cluster import T0, T1, ManualCluster
 
 
-def running(acks: int = ALL) -> Hand:
-    hand = Hand().start()
-    hand.lead(1, 0)
-    hand.lead(2, 0, name=T1)
-    hand.producer(acks=acks, names=(T0, T1))
-    hand.consumer((T0, T1))
-    hand.run(5)
-    return hand
+def running(acks: int = ALL) -> ManualCluster:
+    cluster = ManualCluster().start()
+    cluster.lead(1, 0)
+    cluster.lead(2, 0, name=T1)
+    cluster.producer(acks=acks, names=(T0, T1))
+    cluster.consumer((T0, T1))
+    cluster.run(5)
+    return cluster
 
 
 def test_producer_sends_to_its_partitions_in_turn() -> None:
-    hand = running()
-    assert hand.records(1, T0)[:3] == [0, 2, 4]
-    assert hand.records(2, T1)[:3] == [1, 3, 5]
+    cluster = running()
+    assert cluster.records(1, T0)[:3] == [0, 2, 4]
+    assert cluster.records(2, T1)[:3] == [1, 3, 5]
 
 
 def test_acks_0_are_acknowledged_without_an_offset() -> None:
-    hand = running(acks=0)
-    assert hand.seen.acknowledged_records[:2] == [(0, -1, ()), (1, -1, ())]
-    assert hand.records(1, T0)[0] == 0
+    cluster = running(acks=0)
+    assert cluster.seen.acknowledged_records[:2] == [(0, -1, ()), (1, -1, ())]
+    assert cluster.records(1, T0)[0] == 0
 
 
 def test_acks_1_are_acknowledged_by_the_leader_alone() -> None:
-    hand = running(acks=1)
+    cluster = running(acks=1)
     for broker in (2, 3):
-        hand.brokers[broker].crash()
-    before = len(hand.seen.acknowledged_records)
-    hand.run(10)
-    assert len(hand.seen.acknowledged_records) >= before + 49
+        cluster.brokers[broker].crash()
+    before = len(cluster.seen.acknowledged_records)
+    cluster.run(10)
+    assert len(cluster.seen.acknowledged_records) >= before + 49
 
 
 def test_consumer_reads_every_record_once() -> None:
-    hand = running()
-    hand.lead(3, 1)
-    hand.run(5)
+    cluster = running()
+    cluster.lead(3, 1)
+    cluster.run(5)
     for name, leader in ((T0, 3), (T1, 2)):
-        read = hand.seen.records_read[name]
+        read = cluster.seen.records_read[name]
         assert len(read) >= 48
-        assert read == hand.records(leader, name)[: len(read)]
-    assert hand.seen.backs == []
+        assert read == cluster.records(leader, name)[: len(read)]
+    assert cluster.seen.backs == []
 
 
 def test_consumer_reads_no_further_than_the_high_watermark() -> None:
-    hand = running(acks=1)
-    hand.network.cut("broker 1", "broker 2")
-    hand.network.cut("broker 1", "broker 3")
-    hand.run(5)
-    assert len(hand.seen.records_read[T0]) <= hand.partition(1).log.high_watermark
-    assert hand.partition(1).log.high_watermark < hand.partition(1).log.end
+    cluster = running(acks=1)
+    cluster.network.cut("broker 1", "broker 2")
+    cluster.network.cut("broker 1", "broker 3")
+    cluster.run(5)
+    assert len(cluster.seen.records_read[T0]) <= cluster.partition(1).log.high_watermark
+    assert cluster.partition(1).log.high_watermark < cluster.partition(1).log.end
 
 
 def test_producer_sends_again_until_there_is_a_leader() -> None:
-    hand = running()
-    hand.brokers[1].crash()
-    hand.run(10)
-    hand.lead(3, 1, isr=(2, 3), to=(2, 3))
-    hand.lead(2, 1, isr=(2, 3), to=(2, 3), name=T1)
-    hand.run(3)
-    acknowledged = {record for record, _, _ in hand.seen.acknowledged_records}
-    assert set(range(hand.seen.produced_records - 1)) <= acknowledged
+    cluster = running()
+    cluster.brokers[1].crash()
+    cluster.run(10)
+    cluster.lead(3, 1, isr=(2, 3), to=(2, 3))
+    cluster.lead(2, 1, isr=(2, 3), to=(2, 3), name=T1)
+    cluster.run(3)
+    acknowledged = {record for record, _, _ in cluster.seen.acknowledged_records}
+    assert set(range(cluster.seen.produced_records - 1)) <= acknowledged
 
 
 def test_records_without_an_acknowledgement_are_given_up_after_two_minutes() -> None:
-    hand = Hand().start()
+    cluster = ManualCluster().start()
     given_up: list[int] = []
-    hand.seen.given_up = lambda process, partition, record: given_up.append(record)  # type: ignore[method-assign]
-    hand.producer()
-    hand.run(125)
-    hand.lead(1, 0)
-    hand.run(3)
+    cluster.seen.given_up = lambda process, partition, record: given_up.append(record)  # type: ignore[method-assign]
+    cluster.producer()
+    cluster.run(125)
+    cluster.lead(1, 0)
+    cluster.run(3)
     assert given_up[:3] == [0, 1, 2]
     assert len(given_up) >= 40
-    assert hand.seen.acknowledged_records[0][0] == given_up[-1] + 1
+    assert cluster.seen.acknowledged_records[0][0] == given_up[-1] + 1
 
 
 def test_metadata_with_an_older_leader_epoch_is_ignored() -> None:
     """KAFKA-9212: a client that knows a later epoch waits."""
-    hand = running()
-    hand.lead(3, 5)
-    hand.run(2)
-    before = len(hand.seen.acknowledged_records)
-    state = hand.states[T0]
-    hand.lead(2, 6, to=(1, 2, 3))
-    hand.states[T0] = state
-    hand.update_metadata()
-    hand.run(5)
+    cluster = running()
+    cluster.lead(3, 5)
+    cluster.run(2)
+    before = len(cluster.seen.acknowledged_records)
+    state = cluster.states[T0]
+    cluster.lead(2, 6, to=(1, 2, 3))
+    cluster.states[T0] = state
+    cluster.update_metadata()
+    cluster.run(5)
     # Only the other partition goes on.
-    assert before + 20 < len(hand.seen.acknowledged_records) <= before + 30
+    assert before + 20 < len(cluster.seen.acknowledged_records) <= before + 30
 
 
 def test_consumer_goes_back_where_an_unclean_leader_diverges() -> None:
-    hand = running(acks=1)
+    cluster = running(acks=1)
     for broker in (1, 2):
-        hand.network.cut(f"broker {broker}", "broker 3")
-    hand.lead(1, 1, isr=(1, 2), to=(1, 2))
-    hand.run(5)
-    position = len(hand.seen.records_read[T0])
-    hand.brokers[1].crash()
-    hand.lead(3, 2, isr=(3,), to=(2, 3))
-    hand.run(3)
-    ((_, before, after),) = hand.seen.backs
+        cluster.network.cut(f"broker {broker}", "broker 3")
+    cluster.lead(1, 1, isr=(1, 2), to=(1, 2))
+    cluster.run(5)
+    position = len(cluster.seen.records_read[T0])
+    cluster.brokers[1].crash()
+    cluster.lead(3, 2, isr=(3,), to=(2, 3))
+    cluster.run(3)
+    ((_, before, after),) = cluster.seen.backs
     assert before >= position > after
     assert (
-        hand.seen.records_read[T0][before:]
-        == hand.records(3)[after:][: len(hand.seen.records_read[T0]) - before]
+        cluster.seen.records_read[T0][before:]
+        == cluster.records(3)[after:][: len(cluster.seen.records_read[T0]) - before]
     )
 
 
 def test_topic_that_is_created_again_is_read_from_its_beginning() -> None:
-    hand = running()
-    for broker in hand.brokers:
-        hand.stop_replica(broker, -2, delete=True)
-    hand.topic_id = b"2" * 16
-    hand.lead(2, 0)
-    hand.run(2)
-    records = hand.records(2)
-    assert hand.seen.records_read[T0][-3:] == records[len(records) - 4 : -1] or (
-        hand.seen.records_read[T0][-3:] == records[-3:]
+    cluster = running()
+    for broker in cluster.brokers:
+        cluster.stop_replica(broker, -2, delete=True)
+    cluster.topic_id = b"2" * 16
+    cluster.lead(2, 0)
+    cluster.run(2)
+    records = cluster.records(2)
+    assert cluster.seen.records_read[T0][-3:] == records[len(records) - 4 : -1] or (
+        cluster.seen.records_read[T0][-3:] == records[-3:]
     )
-    assert records[0] in hand.seen.records_read[T0]
+    assert records[0] in cluster.seen.records_read[T0]
 
 
 def test_partition_that_is_added_is_read_from_its_beginning() -> None:
-    hand = running()
-    consumer = hand.consumer((T0,), number=1)
+    cluster = running()
+    consumer = cluster.consumer((T0,), number=1)
     consumer.add_partition(T1)
-    hand.run(2)
-    read = hand.seen.records_read[T1]
+    cluster.run(2)
+    read = cluster.seen.records_read[T1]
     assert read.count(read[0]) == 2
 
 
 def test_producer_can_be_stopped_and_extended() -> None:
-    hand = running()
-    producer = hand.producer(number=1, names=(T0,))
+    cluster = running()
+    producer = cluster.producer(number=1, names=(T0,))
     producer.add_partition(T1)
-    hand.run(3)
+    cluster.run(3)
     first = 1 << 32
-    assert first + 1 in hand.records(2, T1)
+    assert first + 1 in cluster.records(2, T1)
     producer.stop()
-    hand.run(1)
-    end = max(hand.records(1, T0))
-    hand.run(3)
-    assert max(hand.records(1, T0)) == end
+    cluster.run(1)
+    end = max(cluster.records(1, T0))
+    cluster.run(3)
+    assert max(cluster.records(1, T0)) == end

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.replay.world.broker import schedules
+from tests.replay.world.broker.conformance_cluster import ConformanceCluster
 from tests.replay.world.broker.control_schedule import random_control_requests
-from tests.replay.world.broker.lab_stage import LabStage, as_controller
-from tests.replay.world.broker.stage import Stage
-from tests.replay.world.broker.world_stage import WorldStage
+from tests.replay.world.broker.lab_conformance_cluster import LabConformanceCluster, as_controller
+from tests.replay.world.broker.simulated_conformance_cluster import SimulatedConformanceCluster
 from tools.lab import Lab
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
@@ -31,7 +31,7 @@ with AlterPartition is different: it does not raise the high watermark after an 
 (KAFKA-13091).
 """
 
-Schedule = Callable[[Stage], Awaitable[None]]
+Schedule = Callable[[ConformanceCluster], Awaitable[None]]
 
 
 async def compare(
@@ -41,15 +41,15 @@ async def compare(
     brokers: int = 3,
     config: dict[str, str] | None = None,
 ) -> None:
-    """Run a schedule on both stages, and compare what it has seen."""
+    """Run a schedule on both clusters, and compare what it has seen."""
     protocol, kafka = versions
     settings = {**SETTINGS, **(config or {})}
-    world = WorldStage(protocol, brokers, settings)
+    world = SimulatedConformanceCluster(protocol, brokers, settings)
     await schedule(world)
     async with Lab(folder, kafka=kafka) as lab:
         with closing(await as_controller(lab)) as session:
             await lab.start_brokers(brokers, inter_broker_protocol=protocol, config=settings)
-            with closing(LabStage(protocol, lab, session, world.seen)) as real:
+            with closing(LabConformanceCluster(protocol, lab, session, world.seen)) as real:
                 async with real.endpoint.listening():
                     await schedule(real)
                     real.check()

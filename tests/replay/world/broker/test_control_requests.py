@@ -17,7 +17,7 @@ from controller.core.values import Assignment, LeaderAndIsr
 from replay.world.broker.control_requests import Answer
 from replay.world.broker.detached import DetachedBroker
 from replay.world.broker.messages import NOT_LEADER_OR_FOLLOWER
-from tests.replay.world.broker.hand import T1, Hand
+from tests.replay.world.broker.manual_cluster import T1, ManualCluster
 
 ID, OTHER_ID = b"1" * 16, b"2" * 16
 RUN = 10
@@ -220,70 +220,70 @@ def test_request_without_a_broker_epoch_is_accepted() -> None:
 
 
 def test_partition_in_a_failed_log_directory_is_refused() -> None:
-    hand = Hand().start()
-    hand.lead(1, 0)
-    hand.brokers[2].fail_log_directory([T0])
-    responses = hand.lead(1, 1)
+    cluster = ManualCluster().start()
+    cluster.lead(1, 0)
+    cluster.brokers[2].fail_log_directory([T0])
+    responses = cluster.lead(1, 1)
     refused = ((ID.hex(), 0, codes.KAFKA_STORAGE_ERROR),)
     assert [one.partition_errors for one in responses] == [(), refused, ()]
-    stopped = hand.stop_replica(2, 1, delete=True)
+    stopped = cluster.stop_replica(2, 1, delete=True)
     assert stopped.partition_errors == (("t", 0, codes.KAFKA_STORAGE_ERROR),)
 
 
 def test_broker_with_a_failed_log_directory_creates_new_partitions_only() -> None:
     """Another partition may have a log in the directory that failed."""
-    hand = Hand().start()
-    hand.lead(1, 0)
-    hand.brokers[2].fail_log_directory()
-    assert [one.partition_errors for one in hand.lead(1, 0, name=T1)] == [()] * 3
-    responses = hand.lead(1, 3, name=("t", 2))
+    cluster = ManualCluster().start()
+    cluster.lead(1, 0)
+    cluster.brokers[2].fail_log_directory()
+    assert [one.partition_errors for one in cluster.lead(1, 0, name=T1)] == [()] * 3
+    responses = cluster.lead(1, 3, name=("t", 2))
     assert responses[1].partition_errors == ((ID.hex(), 2, codes.KAFKA_STORAGE_ERROR),)
 
 
 def test_follower_ignores_a_leader_that_is_not_live() -> None:
-    hand = Hand().start()
-    hand.update_metadata(2, live=(2, 3))
-    hand.lead(1, 0, to=(2,))
-    assert hand.partition(2).leader_epoch == -1
+    cluster = ManualCluster().start()
+    cluster.update_metadata(2, live=(2, 3))
+    cluster.lead(1, 0, to=(2,))
+    assert cluster.partition(2).leader_epoch == -1
     # So the same leader epoch is not too old afterwards.
-    assert hand.lead(1, 0, to=(2,))[0].partition_errors == ()
-    assert hand.partition(2).leader_epoch == 0
+    assert cluster.lead(1, 0, to=(2,))[0].partition_errors == ()
+    assert cluster.partition(2).leader_epoch == 0
 
 
 def test_older_partition_epoch_is_skipped_without_an_error() -> None:
-    hand = Hand().start()
-    hand.lead(1, 0, version=5)
-    responses = hand.lead(1, 1, version=4)
+    cluster = ManualCluster().start()
+    cluster.lead(1, 0, version=5)
+    responses = cluster.lead(1, 1, version=4)
     assert [one.partition_errors for one in responses] == [()] * 3
-    assert [hand.partition(broker).leader_epoch for broker in (1, 2)] == [0, 0]
+    assert [cluster.partition(broker).leader_epoch for broker in (1, 2)] == [0, 0]
 
 
 def test_stopped_leader_leads_until_its_replica_is_deleted() -> None:
-    hand = Hand().start()
-    hand.lead(1, 0)
-    assert hand.stop_replica(1, 0).partition_errors == ()
-    assert hand.partition(1).is_leader
-    hand.stop_replica(1, 0, delete=True)
-    assert hand.replicas(1).find(T0) == NOT_LEADER_OR_FOLLOWER
-    assert T0 not in hand.brokers[1].disk.logs
+    cluster = ManualCluster().start()
+    cluster.lead(1, 0)
+    assert cluster.stop_replica(1, 0).partition_errors == ()
+    assert cluster.partition(1).is_leader
+    cluster.stop_replica(1, 0, delete=True)
+    assert cluster.replicas(1).find(T0) == NOT_LEADER_OR_FOLLOWER
+    assert T0 not in cluster.brokers[1].disk.logs
 
 
 def test_stopped_follower_fetches_no_more() -> None:
-    hand = Hand().start()
-    hand.lead(1, 0)
-    hand.producer(acks=1)
-    hand.run(2)
-    hand.stop_replica(2, 0)
-    hand.run(1)
-    end = len(hand.records(2))
-    hand.run(5)
-    assert len(hand.records(2)) == end
-    assert len(hand.records(3)) > end
+    cluster = ManualCluster().start()
+    cluster.lead(1, 0)
+    cluster.producer(acks=1)
+    cluster.run(2)
+    cluster.stop_replica(2, 0)
+    cluster.run(1)
+    end = len(cluster.records(2))
+    cluster.run(5)
+    assert len(cluster.records(2)) == end
+    assert len(cluster.records(3)) > end
 
 
 def test_partition_that_the_broker_does_not_host_is_an_error_of_the_request() -> None:
-    hand = Hand().start()
-    assert hand.replicas(1).find(T0) == codes.UNKNOWN_TOPIC_OR_PARTITION
-    hand.lead(2, 0, to=(2, 3), replicas=(2, 3))
-    hand.update_metadata(1)
-    assert hand.replicas(1).find(T0) == NOT_LEADER_OR_FOLLOWER
+    cluster = ManualCluster().start()
+    assert cluster.replicas(1).find(T0) == codes.UNKNOWN_TOPIC_OR_PARTITION
+    cluster.lead(2, 0, to=(2, 3), replicas=(2, 3))
+    cluster.update_metadata(1)
+    assert cluster.replicas(1).find(T0) == NOT_LEADER_OR_FOLLOWER

@@ -48,7 +48,7 @@ def test_end_of_an_epoch_that_the_log_lacks_is_that_of_the_epoch_before() -> Non
     assert [log.end_of(epoch) for epoch in (1, 2, 3)] == [(1, 2)] * 3
 
 
-def test_end_of_an_epoch_outside_of_the_log() -> None:
+def test_epoch_outside_of_the_log_has_no_end_or_an_empty_one() -> None:
     log = log_of((1, 2), (4, 3))
     assert log.end_of(0) == (0, 0)
     assert log.end_of(5) == log.end_of(-1) == Log().end_of(0) == UNKNOWN_END

@@ -18,7 +18,7 @@ from controller.core.api_requests.alter_partition import (
 from controller.core.operations import Create, SetData
 from controller.core.values import ANY_VERSION, LeaderAndIsr
 from replay.world.observer import Name
-from tests.replay.world.broker.hand import T0, Hand, Seen
+from tests.replay.world.broker.manual_cluster import T0, ManualCluster, RecordingObserver
 
 BROKERS: Final = (1, 2, 3)
 _PATH: Final = znodes.state_path(*T0)
@@ -34,7 +34,7 @@ acts = st.lists(
 )
 
 
-class Committed(Seen):
+class CommittedRecords(RecordingObserver):
     """The records below the highest high watermark of any broker. No truncation may remove them."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Committed(Seen):
         del self.logs[process][end:]
 
 
-class CarefulHand(Hand):
+class CarefulCluster(ManualCluster):
     """A controller that elects only members of the ISR that run, and that checks AlterPartition."""
 
     def __init__(self, protocol: str) -> None:
@@ -70,8 +70,8 @@ class CarefulHand(Hand):
         self.state = LeaderAndIsr(1, 0, BROKERS, 0, 1)
         self.paused: dict[int, None] = {}
 
-    def seen_by(self) -> Seen:
-        return Committed()
+    def seen_by(self) -> RecordingObserver:
+        return CommittedRecords()
 
     def accept(self, request: ApiRequest) -> ApiResponse:
         assert isinstance(request, AlterPartitionReceived)
@@ -160,28 +160,28 @@ class CarefulHand(Hand):
 
 
 def check(protocol: str, todo: list[Act]) -> None:
-    hand = CarefulHand(protocol).start()
-    hand.states[T0] = hand.state
-    hand.write_state()
-    hand.lead(1, 0, version=0)
-    hand.producer(rate=5)
-    hand.run(2)
+    cluster = CarefulCluster(protocol).start()
+    cluster.states[T0] = cluster.state
+    cluster.write_state()
+    cluster.lead(1, 0, version=0)
+    cluster.producer(rate=5)
+    cluster.run(2)
     for one in todo:
-        hand.act(*one)
+        cluster.act(*one)
     for broker in BROKERS:
-        hand.act("resume", broker, 0)
-        hand.act("heal", broker, 0)
-    hand.run(50)
-    hand.elect(1)
-    hand.run(20)
-    hand.elect(2)
-    hand.run(10)
-    leader = hand.state.leader
-    records = hand.records(leader)
-    for record, offset, _ in hand.seen.acknowledged_records:
+        cluster.act("resume", broker, 0)
+        cluster.act("heal", broker, 0)
+    cluster.run(50)
+    cluster.elect(1)
+    cluster.run(20)
+    cluster.elect(2)
+    cluster.run(10)
+    leader = cluster.state.leader
+    records = cluster.records(leader)
+    for record, offset, _ in cluster.seen.acknowledged_records:
         assert records[offset] == record
-    last = hand.seen.acknowledged_records[-1][0]
-    assert last >= hand.seen.produced_records - 60
+    last = cluster.seen.acknowledged_records[-1][0]
+    assert last >= cluster.seen.produced_records - 60
 
 
 @settings(max_examples=25, deadline=None)

@@ -17,7 +17,15 @@ from controller.core.events import TimerFired
 from controller.core.snapshot import load_snapshot, take_snapshot
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import answers
-from tests.controller.core.eventful import TOPICS, Eventful, Step, after, replicas, steps, topics
+from tests.controller.core.eventful import (
+    TOPICS,
+    RandomEventsCluster,
+    Step,
+    after,
+    replicas,
+    steps,
+    topics,
+)
 from tests.controller.core.procedures.topics.topic_requests import new_topic
 
 timeouts = st.sampled_from([0, 1000])
@@ -37,7 +45,7 @@ happening: st.SearchStrategy[list[Step]] = st.lists(
 )
 
 
-class Asked(Eventful):
+class RandomRequestsCluster(RandomEventsCluster):
     """Requests arrive and time out at any moment."""
 
     def __init__(self) -> None:
@@ -106,7 +114,7 @@ def continue_from_a_snapshot(cluster: Cluster) -> None:
 @settings(max_examples=60)
 @given(happening=happening)
 def test_every_request_gets_one_answer(happening: list[Any]) -> None:
-    whole, broken_off = Asked(), Asked()
+    whole, broken_off = RandomRequestsCluster(), RandomRequestsCluster()
     for step in happening:
         for cluster in (whole, broken_off):
             cluster.step(step)

@@ -22,7 +22,7 @@ from controller.core.commands import WriteZnodes
 from controller.core.procedures.elections.replica_election import process_elect_leaders
 from controller.core.state_machines import PartitionState
 from tests.controller.core.cluster import Cluster, writes_state
-from tests.controller.core.driving import Driven
+from tests.controller.core.driving import ControllerHarness
 from tests.controller.core.endpoint import answers, controlled_shutdown
 from tests.controller.core.procedures.elections.electing import (
     Election,
@@ -219,7 +219,7 @@ def test_SU_32_each_partition_has_its_own_answer() -> None:
 
 def test_leader_with_a_failed_log_directory_counts_as_live() -> None:
     """KB 3.9 step 5: only the leader's broker is checked."""
-    driven = Driven(5, 6)
+    driven = ControllerHarness(5, 6)
     partition = driven.partition((5, 6), PartitionState.ONLINE)
     driven.lead(partition, 5, (5, 6))
     driven.context.offline_dirs[5] = {partition: None}

@@ -19,7 +19,7 @@ from replay.world.outcomes import ZooKeeperOutcome
 from tests.controller.core.driving import (
     CONTROLLER_ID,
     EPOCH,
-    Driven,
+    ControllerHarness,
     broker,
     refuse_writes,
     state_of,
@@ -31,12 +31,12 @@ GONE, NON_EXISTENT = PartitionState.OFFLINE, PartitionState.NON_EXISTENT
 ANY_COMMAND = CommandId(0, 0)
 
 
-def move(driven: Driven, partition: Partition, target: PartitionState) -> None:
+def move(driven: ControllerHarness, partition: Partition, target: PartitionState) -> None:
     """One transition. A leader is chosen by the rule for offline partitions."""
     driven.run(change_partitions(driven.controller, [partition], target, "test", OFFLINE))
 
 
-def failures(driven: Driven) -> list[str]:
+def failures(driven: ControllerHarness) -> list[str]:
     """The texts of the reports that no leader was elected."""
     return [one.text for one in driven.of_kind(Notice) if one.code == "no_leader_elected"]
 
@@ -52,7 +52,7 @@ def refuse_reads(command: ZooKeeperCommand) -> list[ZooKeeperOutcome] | None:
 
 
 def test_PS_01_nonexistent_becomes_new() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = driven.partition()
     move(driven, partition, NEW)
     assert partition.state is NEW
@@ -73,7 +73,7 @@ def test_PS_01_nonexistent_becomes_new() -> None:
 def test_invalid_transition_is_reported_and_other_partitions_continue(
     before: PartitionState, target: PartitionState
 ) -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     invalid = driven.partition(state=before)
     valid = driven.partition(state=PREVIOUS_PARTITION_STATES[target][0], number=1)
     if target is ONLINE:
@@ -87,7 +87,7 @@ def test_invalid_transition_is_reported_and_other_partitions_continue(
 
 
 def test_PS_04_new_partition_comes_online() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     driven.put("/brokers/topics/t", b"{}")
     partition = driven.partition((5,), NEW)
 
@@ -108,7 +108,7 @@ def test_PS_04_new_partition_comes_online() -> None:
 
 
 def test_first_leader_is_the_first_live_replica_and_only_the_isr_gets_requests() -> None:
-    driven = Driven(5, 6, 7, 8)
+    driven = ControllerHarness(5, 6, 7, 8)
     driven.put("/brokers/topics/t", b"{}")
     partition = driven.partition((4, 6, 5), NEW)
 
@@ -120,7 +120,7 @@ def test_first_leader_is_the_first_live_replica_and_only_the_isr_gets_requests()
 
 
 def test_new_partition_without_a_live_replica_stays_new() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = driven.partition((6,), NEW)
     move(driven, partition, ONLINE)
     assert (partition.state, partition.leadership) == (NEW, None)
@@ -129,7 +129,7 @@ def test_new_partition_without_a_live_replica_stays_new() -> None:
 
 
 def test_new_partition_with_a_live_replica_again_is_no_longer_leaderless() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     driven.put("/brokers/topics/t", b"{}")
     partition = driven.partition((6,), NEW)
     move(driven, partition, ONLINE)
@@ -140,7 +140,7 @@ def test_new_partition_with_a_live_replica_again_is_no_longer_leaderless() -> No
 
 
 def test_PS_05_state_that_cannot_be_created_leaves_the_partition_new() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = driven.partition((5,), NEW)
     driven.reply = refuse_writes
 
@@ -152,7 +152,7 @@ def test_PS_05_state_that_cannot_be_created_leaves_the_partition_new() -> None:
 
 
 def test_PS_06_state_that_exists_leaves_the_partition_new() -> None:
-    driven = Driven(5, rules="kafka")
+    driven = ControllerHarness(5, rules="kafka")
     partition = driven.partition((5,), NEW)
     driven.put(state_path(partition), b"somebody else's")
 
@@ -173,7 +173,7 @@ def test_PS_06_state_that_exists_leaves_the_partition_new() -> None:
     ],
 )
 def test_transition_sends_no_request(before: PartitionState, target: PartitionState) -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = driven.partition(state=before)
     move(driven, partition, target)
     assert partition.state is target
@@ -181,7 +181,7 @@ def test_transition_sends_no_request(before: PartitionState, target: PartitionSt
 
 
 def test_PS_09_online_partition_is_elected_again() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = driven.partition((5,), ONLINE)
     driven.lead(partition, 5, (5,))
     driven.lead(partition, 5, (5,))
@@ -197,7 +197,7 @@ def test_PS_09_online_partition_is_elected_again() -> None:
 
 
 def test_PS_10_leader_in_controlled_shutdown_is_replaced() -> None:
-    driven = Driven(5, 6)
+    driven = ControllerHarness(5, 6)
     driven.context.shutting_down[5] = None
     partition = driven.partition((5, 6), ONLINE)
     driven.lead(partition, 5, (5, 6))
@@ -213,7 +213,7 @@ def test_PS_10_leader_in_controlled_shutdown_is_replaced() -> None:
 
 
 def test_PS_14_offline_partition_comes_online() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = driven.partition((5,), GONE)
     driven.lead(partition, -1, (5,), epoch=3)
 
@@ -236,7 +236,7 @@ def test_PS_14_offline_partition_comes_online() -> None:
     ],
 )
 def test_unclean_leader_recovers_from_ibp_3_2_on(protocol: str, recovery: int) -> None:
-    driven = Driven(5, inter_broker_protocol_version=protocol)
+    driven = ControllerHarness(5, inter_broker_protocol_version=protocol)
     partition = driven.partition((6, 5), GONE)
     driven.lead(partition, -1, (6,))
     driven.put("/config/topics/t", b'{"config":{"unclean.leader.election.enable":"true"}}')
@@ -260,7 +260,7 @@ def test_unclean_leader_recovers_from_ibp_3_2_on(protocol: str, recovery: int) -
 def test_topic_override_has_priority_over_the_controllers_unclean_setting(
     setting: bool, override: str | None, leads: bool
 ) -> None:
-    driven = Driven(5, unclean_leader_election_enable=setting)
+    driven = ControllerHarness(5, unclean_leader_election_enable=setting)
     partition = driven.partition((6, 5), GONE)
     driven.lead(partition, -1, (6,))
     if override:
@@ -279,7 +279,7 @@ def test_topic_override_has_priority_over_the_controllers_unclean_setting(
 def test_unclean_elections_are_logged_with_the_replicas_that_were_passed_over(
     count: int, rest: str
 ) -> None:
-    driven = Driven(5, unclean_leader_election_enable=True)
+    driven = ControllerHarness(5, unclean_leader_election_enable=True)
     partitions = [driven.partition((6, 5), GONE, number=number) for number in range(count)]
     for one in partitions:
         driven.lead(one, -1, (6,))
@@ -290,7 +290,7 @@ def test_unclean_elections_are_logged_with_the_replicas_that_were_passed_over(
 
 
 def test_election_of_a_partition_without_replicas_is_logged() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = driven.partition((), GONE)
     driven.lead(partition, -1, (6,))
     move(driven, partition, ONLINE)
@@ -298,7 +298,7 @@ def test_election_of_a_partition_without_replicas_is_logged() -> None:
 
 
 def test_unreadable_configuration_fails_only_its_topic() -> None:
-    driven = Driven(5, unclean_leader_election_enable=True)
+    driven = ControllerHarness(5, unclean_leader_election_enable=True)
     bad, good = driven.partition((6, 5), GONE), driven.partition((6, 5), GONE, topic="u")
     for one in (bad, good):
         driven.lead(one, -1, (6,))
@@ -312,7 +312,7 @@ def test_unreadable_configuration_fails_only_its_topic() -> None:
 
 
 def test_configuration_that_zookeeper_does_not_return_fails_the_election() -> None:
-    driven = Driven(5, unclean_leader_election_enable=True)
+    driven = ControllerHarness(5, unclean_leader_election_enable=True)
     partition = driven.partition((6, 5), GONE)
     driven.lead(partition, -1, (6,))
     driven.reply = lambda command: (
@@ -326,7 +326,7 @@ def test_configuration_that_zookeeper_does_not_return_fails_the_election() -> No
 
 
 def test_configuration_is_not_needed_while_a_member_of_the_isr_is_live() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = driven.partition((6, 5), GONE)
     driven.lead(partition, -1, (6, 5))
     driven.put("/config/topics/t", b"{not json")
@@ -339,7 +339,7 @@ def test_configuration_is_not_needed_while_a_member_of_the_isr_is_live() -> None
 
 def test_unclean_leader_that_was_not_written_is_not_reported() -> None:
     """Before the write, broker 5 joins the ISR."""
-    driven = Driven(5, unclean_leader_election_enable=True)
+    driven = ControllerHarness(5, unclean_leader_election_enable=True)
     partition = driven.partition((6, 5), GONE)
     driven.lead(partition, -1, (6,))
     changes = iter([LeaderAndIsr(-1, 7, (6, 5), 0, EPOCH)])
@@ -356,7 +356,7 @@ def test_unclean_leader_that_was_not_written_is_not_reported() -> None:
 
 
 def test_partition_that_has_had_a_leader_in_between_is_reported_again() -> None:
-    driven = Driven()
+    driven = ControllerHarness()
     partition = driven.partition((5,), GONE)
     driven.lead(partition, -1, (5,))
     for live in ((), (), (5,), ()):
@@ -367,7 +367,7 @@ def test_partition_that_has_had_a_leader_in_between_is_reported_again() -> None:
 
 
 def test_PS_16_unreadable_state_leaves_the_partition_offline() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = driven.partition((5,), GONE)
     driven.lead(partition, -1, (5,))
     driven.reply = refuse_reads
@@ -380,7 +380,7 @@ def test_PS_16_unreadable_state_leaves_the_partition_offline() -> None:
 
 
 def test_state_that_cannot_be_written_leaves_the_partition_offline() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = driven.partition((5,), GONE)
     before = driven.lead(partition, -1, (5,))
     driven.reply = refuse_writes
@@ -393,7 +393,7 @@ def test_state_that_cannot_be_written_leaves_the_partition_offline() -> None:
 
 
 def test_PS_17_partition_without_a_state_stays_offline() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = driven.partition((5,), GONE)
 
     move(driven, partition, ONLINE)
@@ -404,7 +404,7 @@ def test_PS_17_partition_without_a_state_stays_offline() -> None:
 
 
 def test_state_written_by_a_later_controller_is_not_changed() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = driven.partition((5,), GONE)
     later = znodes.write_state(LeaderAndIsr(-1, 3, (5,), 0, EPOCH + 1))
     driven.put(state_path(partition), later)
@@ -416,7 +416,7 @@ def test_state_written_by_a_later_controller_is_not_changed() -> None:
 
 
 def test_state_changed_between_read_and_write_is_read_again() -> None:
-    driven = Driven(5, 6)
+    driven = ControllerHarness(5, 6)
     partition = driven.partition((5, 6), GONE)
     driven.lead(partition, -1, (5, 6))
     changes = iter([LeaderAndIsr(-1, 7, (6,), 0, EPOCH)])
@@ -433,7 +433,7 @@ def test_state_changed_between_read_and_write_is_read_again() -> None:
 
 
 def test_partitions_of_one_call_share_a_batch() -> None:
-    driven = Driven(5, 6)
+    driven = ControllerHarness(5, 6)
     partitions = [driven.partition((5, 6), GONE, number=number) for number in range(3)]
     for partition in partitions:
         driven.lead(partition, -1, (5, 6))
@@ -448,13 +448,13 @@ def test_partitions_of_one_call_share_a_batch() -> None:
 
 
 def test_call_without_partitions_issues_nothing() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     assert driven.run(change_partitions(driven.controller, [], ONLINE, "test", OFFLINE)) == {}
     assert not driven.issued
 
 
 def test_retry_moves_new_and_offline_partitions_not_queued_for_deletion() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     driven.put("/brokers/topics/t", b"{}")
     new, offline = driven.partition(state=NEW), driven.partition(state=GONE, number=1)
     queued = driven.partition(state=GONE, topic="queued")
@@ -468,7 +468,7 @@ def test_retry_moves_new_and_offline_partitions_not_queued_for_deletion() -> Non
 
 
 def test_failover_derives_states_from_the_leader() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     led, lost = driven.partition((5, 6)), driven.partition((5, 6), number=1)
     dead, none = driven.partition((6,), number=2), driven.partition((6,), number=3)
     driven.lead(led, 5, (5,))
@@ -485,7 +485,7 @@ def test_failover_derives_states_from_the_leader() -> None:
 
 
 def test_parent_znodes_are_created_before_the_state() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     driven.put("/brokers/topics/t", b"{}")
     move(driven, driven.partition((5,), NEW), ONLINE)
     (write,) = driven.of_kind(WriteZnodes)

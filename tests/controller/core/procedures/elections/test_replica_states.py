@@ -17,19 +17,29 @@ from controller.core.state import Partition
 from controller.core.state_machines import ReplicaState
 from controller.core.values import Assignment, LeaderAndIsr
 from replay.world.outcomes import ZooKeeperOutcome
-from tests.controller.core.driving import EPOCH, Driven, refuse_writes, state_of, state_path
+from tests.controller.core.driving import (
+    EPOCH,
+    ControllerHarness,
+    refuse_writes,
+    state_of,
+    state_path,
+)
 
 NEW, ONLINE, OFFLINE = ReplicaState.NEW, ReplicaState.ONLINE, ReplicaState.OFFLINE
 STARTED, SUCCESSFUL = ReplicaState.DELETION_STARTED, ReplicaState.DELETION_SUCCESSFUL
 INELIGIBLE, NON_EXISTENT = ReplicaState.DELETION_INELIGIBLE, ReplicaState.NON_EXISTENT
 
 
-def move(driven: Driven, partition: Partition, target: ReplicaState, broker: int = 5) -> None:
+def move(
+    driven: ControllerHarness, partition: Partition, target: ReplicaState, broker: int = 5
+) -> None:
     """One transition of the replica on broker 5, or another."""
     driven.run(change_replicas(driven.controller, {broker: [partition]}, target, "test"))
 
 
-def replica(driven: Driven, state: ReplicaState, replicas: tuple[int, ...] = (5,)) -> Partition:
+def replica(
+    driven: ControllerHarness, state: ReplicaState, replicas: tuple[int, ...] = (5,)
+) -> Partition:
     """A partition whose replica on broker 5 is in `state`."""
     partition = driven.partition(replicas)
     if state is not NON_EXISTENT:
@@ -38,7 +48,7 @@ def replica(driven: Driven, state: ReplicaState, replicas: tuple[int, ...] = (5,
 
 
 def test_RS_01_replica_on_a_live_broker_starts_online() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = driven.partition((5,))
     driven.run(start_replica_states(driven.controller))
     assert partition.replica_states == {5: ONLINE}
@@ -49,14 +59,14 @@ def test_RS_01_replica_on_a_live_broker_starts_online() -> None:
     [pytest.param((), 5, id="RS-02"), pytest.param((5,), 100, id="RS-03")],
 )
 def test_replica_on_a_dead_broker_starts_offline(live: tuple[int, ...], dead: int) -> None:
-    driven = Driven(*live)
+    driven = ControllerHarness(*live)
     partition = driven.partition((dead,))
     driven.run(start_replica_states(driven.controller))
     assert partition.replica_states == {dead: OFFLINE}
 
 
 def test_start_notifies_live_replicas_and_removes_dead_ones_from_the_isr() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = driven.partition((5, 6))
     driven.lead(partition, 5, (5, 6))
 
@@ -72,7 +82,7 @@ def test_start_notifies_live_replicas_and_removes_dead_ones_from_the_isr() -> No
 
 
 def test_RS_04_nonexistent_becomes_new() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = replica(driven, NON_EXISTENT)
     move(driven, partition, NEW)
     assert partition.replica_states[5] is NEW
@@ -117,7 +127,7 @@ def test_RS_04_nonexistent_becomes_new() -> None:
 def test_invalid_transition_is_reported_and_changes_nothing(
     before: ReplicaState, target: ReplicaState
 ) -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = replica(driven, before)
 
     move(driven, partition, target)
@@ -138,7 +148,7 @@ def test_invalid_transition_is_reported_and_changes_nothing(
     ],
 )
 def test_transition_sends_no_request(before: ReplicaState, target: ReplicaState) -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = replica(driven, before)
     driven.lead(partition, 5, (5,))
 
@@ -149,7 +159,7 @@ def test_transition_sends_no_request(before: ReplicaState, target: ReplicaState)
 
 
 def test_RS_12_new_replica_goes_offline() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = replica(driven, NEW)
 
     move(driven, partition, OFFLINE)
@@ -171,7 +181,7 @@ def test_RS_12_new_replica_goes_offline() -> None:
     ],
 )
 def test_replica_that_comes_online_gets_the_known_leadership(before: ReplicaState) -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = replica(driven, before)
     leadership = driven.lead(partition, 5, (5,))
 
@@ -185,7 +195,7 @@ def test_replica_that_comes_online_gets_the_known_leadership(before: ReplicaStat
 
 
 def test_RS_19_online_replica_goes_offline() -> None:
-    driven = Driven(5, 6)
+    driven = ControllerHarness(5, 6)
     partition = replica(driven, ONLINE, (5, 6))
     driven.lead(partition, 5, (5, 6))
 
@@ -204,7 +214,7 @@ def test_RS_19_online_replica_goes_offline() -> None:
 
 
 def test_last_member_stays_in_the_isr() -> None:
-    driven = Driven(6)
+    driven = ControllerHarness(6)
     partition = replica(driven, ONLINE, (5, 6))
     driven.lead(partition, 5, (5,))
 
@@ -216,7 +226,7 @@ def test_last_member_stays_in_the_isr() -> None:
 
 
 def test_follower_that_goes_offline_does_not_change_the_leader() -> None:
-    driven = Driven(5, 6)
+    driven = ControllerHarness(5, 6)
     partition = replica(driven, ONLINE, (5, 6))
     driven.lead(partition, 6, (6, 5), epoch=4)
 
@@ -226,7 +236,7 @@ def test_follower_that_goes_offline_does_not_change_the_leader() -> None:
 
 
 def test_replica_outside_the_isr_goes_offline_without_a_write() -> None:
-    driven = Driven(5, 6)
+    driven = ControllerHarness(5, 6)
     partition = replica(driven, ONLINE, (5, 6))
     driven.lead(partition, 6, (6,))
     other = LeaderAndIsr(6, 3, (6,), 0, EPOCH - 1)
@@ -241,7 +251,7 @@ def test_replica_outside_the_isr_goes_offline_without_a_write() -> None:
 
 
 def test_isr_changed_by_its_leader_meanwhile_is_read_again() -> None:
-    driven = Driven(5, 6, 7)
+    driven = ControllerHarness(5, 6, 7)
     partition = replica(driven, ONLINE, (5, 6, 7))
     driven.lead(partition, 6, (6, 5))
     changes = iter([LeaderAndIsr(6, 0, (6, 5, 7), 0, EPOCH)])
@@ -259,7 +269,7 @@ def test_isr_changed_by_its_leader_meanwhile_is_read_again() -> None:
 
 
 def test_replica_without_a_state_znode_is_stopped_and_not_offline() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = replica(driven, ONLINE)
     partition.leadership = LeaderAndIsr(5, 0, (5,), 0, EPOCH)
 
@@ -271,7 +281,7 @@ def test_replica_without_a_state_znode_is_stopped_and_not_offline() -> None:
 
 
 def test_each_removal_is_written_and_only_the_last_state_is_sent() -> None:
-    driven = Driven(5, 6, 7)
+    driven = ControllerHarness(5, 6, 7)
     partition = driven.partition((5, 6, 7))
     driven.lead(partition, 7, (5, 6, 7))
     partition.replica_states.update(dict.fromkeys((5, 6, 7), ONLINE))
@@ -289,7 +299,7 @@ def test_each_removal_is_written_and_only_the_last_state_is_sent() -> None:
 
 
 def test_RS_26_deletion_starts() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = replica(driven, OFFLINE)
     driven.lead(partition, 5, (5,), epoch=2)
 
@@ -300,7 +310,7 @@ def test_RS_26_deletion_starts() -> None:
 
 
 def test_RS_35_deleted_replica_is_forgotten() -> None:
-    driven = Driven(5)
+    driven = ControllerHarness(5)
     partition = replica(driven, SUCCESSFUL)
     partition.assignment = Assignment((5,), (5,), (5,))
 
@@ -311,7 +321,7 @@ def test_RS_35_deleted_replica_is_forgotten() -> None:
 
 
 def test_leader_cannot_become_new() -> None:
-    driven = Driven(5, 6)
+    driven = ControllerHarness(5, 6)
     partition = replica(driven, NON_EXISTENT, (5, 6))
     driven.lead(partition, 5, (5,))
 
@@ -325,7 +335,7 @@ def test_leader_cannot_become_new() -> None:
 
 
 def test_removed_replica_gets_no_state_from_an_invalid_transition() -> None:
-    driven = Driven(5, 6)
+    driven = ControllerHarness(5, 6)
     partition = replica(driven, NON_EXISTENT, (6,))
     move(driven, partition, ONLINE)
     assert partition.replica_states == {}
@@ -333,7 +343,7 @@ def test_removed_replica_gets_no_state_from_an_invalid_transition() -> None:
 
 
 def test_isr_that_cannot_be_written_leaves_the_replica_online() -> None:
-    driven = Driven(5, 6)
+    driven = ControllerHarness(5, 6)
     partition = replica(driven, ONLINE, (5, 6))
     before = driven.lead(partition, 6, (6, 5))
     driven.reply = refuse_writes
@@ -346,7 +356,7 @@ def test_isr_that_cannot_be_written_leaves_the_replica_online() -> None:
 
 
 def test_only_changed_isrs_are_sent_if_the_caller_wants_no_others() -> None:
-    driven = Driven(5, 6, 7)
+    driven = ControllerHarness(5, 6, 7)
     partitions = [driven.partition((5, 6, 7), number=number) for number in (0, 1)]
     for partition, isr in zip(partitions, ((6, 5), (6,)), strict=True):
         partition.replica_states[5] = ONLINE
@@ -365,14 +375,14 @@ def test_only_changed_isrs_are_sent_if_the_caller_wants_no_others() -> None:
 
 
 def test_new_replica_that_comes_online_joins_the_assignment() -> None:
-    driven = Driven(5, 6)
+    driven = ControllerHarness(5, 6)
     partition = replica(driven, NEW, (6,))
     move(driven, partition, ONLINE)
     assert partition.replicas == (6, 5)
 
 
 def test_shrunk_isrs_of_a_queued_topic_are_not_sent() -> None:
-    driven = Driven(5, 6)
+    driven = ControllerHarness(5, 6)
     partition = replica(driven, ONLINE, (5, 6))
     driven.lead(partition, 6, (6, 5))
     driven.context.queued_for_deletion["t"] = None
@@ -385,7 +395,7 @@ def test_shrunk_isrs_of_a_queued_topic_are_not_sent() -> None:
 
 
 def test_broker_without_replicas_does_not_prevent_the_transitions_of_others() -> None:
-    driven = Driven(5, 6)
+    driven = ControllerHarness(5, 6)
     partition = replica(driven, ONLINE, (5, 6))
     driven.lead(partition, 6, (6, 5))
     driven.run(change_replicas(driven.controller, {6: [], 5: [partition]}, OFFLINE, "test"))

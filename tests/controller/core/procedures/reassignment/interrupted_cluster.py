@@ -85,7 +85,7 @@ CHANGED_TOPIC = (
 Step = tuple[Any, ...]
 
 
-class Interrupted(Cluster):
+class InterruptedCluster(Cluster):
     """Five brokers and two partitions. `rested` are their last assignments at rest."""
 
     def __init__(self, protocol: str) -> None:

@@ -282,7 +282,9 @@ def test_election_between_two_parts_prefers_the_originals_of_cancelled_moves() -
 
 @pytest.mark.parametrize("delivery", [Delivery.REQUEST_LOST, Delivery.REPLY_LOST])
 @pytest.mark.parametrize("lost", [ALL[5:6], ALL[5:PART]])
-def test_lost_reply_in_the_middle_of_a_part(delivery: Delivery, lost: list[Name]) -> None:
+def test_moves_are_recorded_once_if_a_reply_is_lost_in_the_middle_of_a_part(
+    delivery: Delivery, lost: list[Name]
+) -> None:
     cluster = with_25_partitions()
     left = list(lost)
 

@@ -18,7 +18,7 @@ from tests.controller.core.procedures.reassignment.interrupted_cluster import (
     CHANGED_TOPIC,
     NAMES,
     TOPICS,
-    Interrupted,
+    InterruptedCluster,
     Step,
 )
 from tests.controller.core.procedures.reassignment.interrupting import (
@@ -96,7 +96,7 @@ steps = st.builds(
 
 
 def play(protocol: str, steps: Sequence[Step]) -> None:
-    cluster = Interrupted(protocol)
+    cluster = InterruptedCluster(protocol)
     for step in steps:
         cluster.step(step)
         if cluster.fold.is_idle:
@@ -116,7 +116,7 @@ def play(protocol: str, steps: Sequence[Step]) -> None:
     assert_replays(cluster)
 
 
-def _cancel_what_is_left(cluster: Interrupted) -> None:
+def _cancel_what_is_left(cluster: InterruptedCluster) -> None:
     """Every reassignment by entries ends with the originals in their order. A rollback that
     cannot complete waits until brokers return."""
     expected = {

@@ -60,7 +60,7 @@ steps = st.lists(
 """The daemon processes a lost reply or a lost role during the next event."""
 
 
-class Moving(Cluster):
+class ReassigningCluster(Cluster):
     """Five brokers and two partitions. Leaders change ISRs as their protocol requires."""
 
     def __init__(self, protocol: str) -> None:
@@ -184,7 +184,7 @@ def nth_write(number: int) -> Any:
 
 
 def play(protocol: str, steps: Sequence[Step]) -> None:
-    cluster = Moving(protocol)
+    cluster = ReassigningCluster(protocol)
     for step in steps:
         cluster.step(step)
         cluster.check()

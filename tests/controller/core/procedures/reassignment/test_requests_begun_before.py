@@ -45,7 +45,7 @@ def _deletes_request(issued: Issued) -> bool:
     )
 
 
-class Interrupted:
+class InterruptedRequest:
     """t-0 is on [1] and t-1 on [2]. The controller has begun a request to move partitions to [3],
     and lost the role to a stock controller before it deleted the request at `path`. `legacy`: the
     request was made of an entry. The controller has not handled the request for `later`."""
@@ -86,7 +86,7 @@ class Interrupted:
 def test_request_whose_reassignment_was_ended_elsewhere_is_not_carried_out_again(
     replicas: int,
 ) -> None:
-    interrupted = Interrupted(T0)
+    interrupted = InterruptedRequest(T0)
     cluster = interrupted.cluster
     cluster.change_topic_quietly("t", {0: [replicas], 1: [2]})
     interrupted.refold_returns()
@@ -102,7 +102,7 @@ def end_t0(cluster: Cluster) -> None:
 
 
 def test_rest_of_the_request_goes_on() -> None:
-    interrupted = Interrupted(T0, T1)
+    interrupted = InterruptedRequest(T0, T1)
     cluster = interrupted.cluster
     end_t0(cluster)
     interrupted.refold_returns()
@@ -114,7 +114,7 @@ def test_rest_of_the_request_goes_on() -> None:
 
 @pytest.mark.parametrize("target", [3, 4])
 def test_later_request_is_carried_out(target: int) -> None:
-    interrupted = Interrupted(T0)
+    interrupted = InterruptedRequest(T0)
     cluster = interrupted.cluster
     cluster.change_topic_quietly("t", {0: [1], 1: [2]})
     request_quietly(cluster, {T0: [target]})
@@ -124,7 +124,7 @@ def test_later_request_is_carried_out(target: int) -> None:
 
 
 def test_rest_of_a_request_that_cannot_be_written_is_reported() -> None:
-    interrupted = Interrupted(T0, T1)
+    interrupted = InterruptedRequest(T0, T1)
     cluster = interrupted.cluster
     end_t0(cluster)
     cluster.refuses = lambda issued: any(
@@ -142,7 +142,7 @@ def test_rest_of_a_request_that_cannot_be_written_is_reported() -> None:
 
 
 def test_rest_of_a_request_that_another_client_deletes_is_not_reported() -> None:
-    interrupted = Interrupted(T0, T1)
+    interrupted = InterruptedRequest(T0, T1)
     cluster = interrupted.cluster
     end_t0(cluster)
     cluster.once(writes(interrupted.path), lambda: cluster.remove_quietly(interrupted.path))
@@ -153,7 +153,7 @@ def test_rest_of_a_request_that_another_client_deletes_is_not_reported() -> None
 
 
 def test_request_that_was_carried_out_is_deleted_while_a_cancellation_exists() -> None:
-    interrupted = Interrupted(T0)
+    interrupted = InterruptedRequest(T0)
     cluster = interrupted.cluster
     cluster.change_topic_quietly("t", {0: [1], 1: [2]})
     cancel_quietly(cluster)
@@ -164,7 +164,7 @@ def test_request_that_was_carried_out_is_deleted_while_a_cancellation_exists() -
 
 def test_request_of_an_entry_is_carried_out_by_way_of_the_entry() -> None:
     """Another request is over."""
-    interrupted = Interrupted(T0)
+    interrupted = InterruptedRequest(T0)
     cluster = interrupted.cluster
     cluster.change_topic_quietly("t", {0: [1], 1: [2]})
     submit_quietly(cluster, {T1: [3]})
@@ -179,7 +179,7 @@ def test_request_of_an_entry_is_carried_out_by_way_of_the_entry() -> None:
 
 def test_request_for_another_target_that_was_not_begun_is_carried_out() -> None:
     """The request is older than the reassignment that was ended."""
-    interrupted = Interrupted(T0, later={T0: [4]})
+    interrupted = InterruptedRequest(T0, later={T0: [4]})
     cluster = interrupted.cluster
     cluster.change_topic_quietly("t", {0: [1], 1: [2]})
     interrupted.refold_returns()
@@ -189,7 +189,7 @@ def test_request_for_another_target_that_was_not_begun_is_carried_out() -> None:
 
 def test_request_of_an_entry_is_refused_after_a_request_for_the_same_target_was_begun() -> None:
     """The entry does not exist."""
-    interrupted = Interrupted(T0, later={T0: [3]}, is_later_legacy=True)
+    interrupted = InterruptedRequest(T0, later={T0: [3]}, is_later_legacy=True)
     cluster = interrupted.cluster
     cluster.change_topic_quietly("t", {0: [1], 1: [2]})
     seen = cluster.seen()
@@ -202,7 +202,7 @@ def test_request_of_an_entry_is_refused_after_a_request_for_the_same_target_was_
 
 def test_request_is_carried_out_after_an_entry_with_the_same_target_was_begun_and_ended() -> None:
     """The request is older than the reassignment of the entry, and was not handled."""
-    interrupted = Interrupted(T0, legacy=True, later={T0: [3]})
+    interrupted = InterruptedRequest(T0, legacy=True, later={T0: [3]})
     cluster = interrupted.cluster
     cluster.change_topic_quietly("t", {0: [1], 1: [2]})
     interrupted.refold_returns()
@@ -213,7 +213,7 @@ def test_request_is_carried_out_after_an_entry_with_the_same_target_was_begun_an
 
 
 def test_request_that_cannot_be_deleted_is_emptied() -> None:
-    interrupted = Interrupted(T0, has_child=True)
+    interrupted = InterruptedRequest(T0, has_child=True)
     cluster = interrupted.cluster
     cluster.change_topic_quietly("t", {0: [1], 1: [2]})
     interrupted.refold_returns()
@@ -224,7 +224,7 @@ def test_request_that_cannot_be_deleted_is_emptied() -> None:
 
 def test_failure_before_the_request_is_removed_changes_nothing() -> None:
     """The record goes last: without it, the request would be carried out again."""
-    interrupted = Interrupted(T0)
+    interrupted = InterruptedRequest(T0)
     cluster = interrupted.cluster
     cluster.change_topic_quietly("t", {0: [1], 1: [2]})
     again: list[int] = []

@@ -5,7 +5,7 @@ import pytest
 
 from tests.controller.core.cluster import DAEMON, Cluster
 from tests.controller.core.slow_sessions import (
-    SlowToExpire,
+    ZooKeeperWithSlowSessions,
     assert_elected,
     lose_the_session,
     owner,
@@ -16,7 +16,7 @@ from tests.controller.core.slow_sessions import (
 def test_daemon_that_is_told_to_waits_until_its_old_controller_znode_is_deleted(
     take_over: bool,
 ) -> None:
-    server = SlowToExpire.of_a_cluster()
+    server = ZooKeeperWithSlowSessions.of_a_cluster()
     cluster = Cluster(1, 2, zookeeper=server, waits_for_own_znode=True, take_over=take_over)
     cluster.start()
     seen = cluster.seen()
@@ -34,7 +34,7 @@ def test_daemon_that_is_told_to_waits_until_its_old_controller_znode_is_deleted(
 def test_broker_that_is_faster_after_the_wait_is_replaced_only_with_take_over(
     take_over: bool,
 ) -> None:
-    server = SlowToExpire.of_a_cluster()
+    server = ZooKeeperWithSlowSessions.of_a_cluster()
     cluster = Cluster(1, 2, zookeeper=server, waits_for_own_znode=True, take_over=take_over)
     cluster.start()
     old = lose_the_session(cluster)
@@ -57,7 +57,7 @@ def test_waiting_daemon_replaces_the_controller_znode_of_another_with_take_over(
 
 def test_standby_that_has_waited_does_not_replace_its_successor() -> None:
     """Its `take_over` counts only at its start (docs/standby.md)."""
-    server = SlowToExpire.of_a_cluster()
+    server = ZooKeeperWithSlowSessions.of_a_cluster()
     cluster = Cluster(
         1, 2, zookeeper=server, waits_for_own_znode=True, take_over=True, standby=True
     )

@@ -60,7 +60,7 @@ def test_topic_that_is_followed_has_its_id_after_the_take_over() -> None:
     assert (one.error, one.isr) == (codes.NONE, (1,))
 
 
-class Dropped(FoldObserver):
+class DroppedTopicsObserver(FoldObserver):
     """Notes the topics that the core no longer uses, which the daemon frees."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Dropped(FoldObserver):
 
 
 def test_topic_that_was_known_is_freed_when_it_changes_or_is_deleted() -> None:
-    pair, dropped = StandbyPair(), Dropped()
+    pair, dropped = StandbyPair(), DroppedTopicsObserver()
     pair.standby.fold.controller.observer = dropped
     add_a_partition_quietly(pair)
     pair.active.change_topic_quietly("new", {0: [2]}, topic_id="AAAAAAAAAAAAAAAAAAAAAQ")

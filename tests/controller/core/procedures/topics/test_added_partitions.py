@@ -417,7 +417,7 @@ def test_log_from_before_the_deviation_is_folded_without_versions() -> None:
 # Any order --------------------------------------------------------------------------------------
 
 
-class Disturbed(Cluster):
+class DisturbedCluster(Cluster):
     """A tool adds partitions to t, and replies are lost, just before the commands of these
     numbers."""
 
@@ -462,7 +462,7 @@ def complete(cluster: Cluster, name: Name) -> None:
 def test_added_partitions_are_kept_in_any_order(
     begin: Operation, cancels: bool, adds: set[int], lost: dict[int, Delivery]
 ) -> None:
-    cluster = Disturbed(adds, lost)
+    cluster = DisturbedCluster(adds, lost)
     cluster.start()
     cluster.create_topic("t", {0: [1, 2], 1: [1, 2]})
     cluster.disturb()

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.controller.core.eventful import Eventful, Step, steps
+from tests.controller.core.eventful import RandomEventsCluster, Step, steps
 
 
 @settings(max_examples=100)
@@ -11,7 +11,7 @@ from tests.controller.core.eventful import Eventful, Step, steps
 def test_marked_topics_are_deleted_in_the_end_and_no_others(
     protocol: str, steps: list[Step]
 ) -> None:
-    cluster = Eventful(protocol)
+    cluster = RandomEventsCluster(protocol)
     for step in steps:
         cluster.step(step)
         cluster.check_always()

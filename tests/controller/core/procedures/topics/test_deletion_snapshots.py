@@ -4,7 +4,7 @@ from hypothesis import given, settings
 
 from controller.core.snapshot import load_snapshot, take_snapshot
 from tests.controller.core.cluster import Cluster
-from tests.controller.core.eventful import Eventful, Step, steps
+from tests.controller.core.eventful import RandomEventsCluster, Step, steps
 from tests.controller.core.procedures.topics.deleting import (
     cluster_with_topic,
     left_of,
@@ -39,7 +39,7 @@ def test_requested_replica_deletions_are_in_the_snapshot() -> None:
 @settings(max_examples=40)
 @given(steps=steps)
 def test_snapshot_after_every_step_changes_no_command(steps: list[Step]) -> None:
-    whole, broken_off = Eventful(), Eventful()
+    whole, broken_off = RandomEventsCluster(), RandomEventsCluster()
     for step in steps:
         for cluster in (whole, broken_off):
             cluster.step(step)

@@ -18,7 +18,7 @@ from controller.core.procedures.topics.deletion import (
 )
 from controller.core.state import Partition
 from controller.core.state_machines import PartitionState, ReplicaState
-from tests.controller.core.driving import Driven, broker
+from tests.controller.core.driving import ControllerHarness, broker
 
 STARTED = ReplicaState.DELETION_STARTED
 SUCCESSFUL = ReplicaState.DELETION_SUCCESSFUL
@@ -27,7 +27,7 @@ OFFLINE = ReplicaState.OFFLINE
 ONLINE = ReplicaState.ONLINE
 
 
-class Deleting(Driven):
+class DeletingController(ControllerHarness):
     """Brokers 1, 2, 3 and topics of two partitions, online on all of them."""
 
     def __init__(self, *topics: str, **settings: Any) -> None:
@@ -76,7 +76,7 @@ class Deleting(Driven):
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
 def test_TD_01_only_queued_topics_wait(rules: str) -> None:
-    driven = Deleting("foo", "bar", "baz", rules=rules)
+    driven = DeletingController("foo", "bar", "baz", rules=rules)
     for topic in ("bar", "baz"):
         driven.context.offline_dirs.setdefault(3, {})[driven.of(topic)[0]] = None
     driven.put(znodes.delete_topic_path("foo"), b"")
@@ -88,7 +88,7 @@ def test_TD_01_only_queued_topics_wait(rules: str) -> None:
 
 def test_TD_01_under_kafka_rules_a_reassignment_makes_a_topic_wait() -> None:
     for rules in ("refold", "kafka"):
-        driven = Deleting("foo", "bar", rules=rules)
+        driven = DeletingController("foo", "bar", rules=rules)
         driven.context.reassigning = dict.fromkeys(driven.of("foo", "bar")[::2])
         driven.put(znodes.delete_topic_path("foo"), b"")
         driven.run(queue_deletions(driven.controller))
@@ -96,7 +96,7 @@ def test_TD_01_under_kafka_rules_a_reassignment_makes_a_topic_wait() -> None:
 
 
 def test_TD_02_two_topics_are_deleted() -> None:
-    driven = Deleting("foo", "bar")
+    driven = DeletingController("foo", "bar")
     driven.enqueue("foo", "bar")
     partitions = driven.of("foo", "bar")
     assert {one.state for one in partitions} == {PartitionState.NON_EXISTENT}
@@ -114,9 +114,9 @@ def test_TD_02_two_topics_are_deleted() -> None:
     assert driven.notices() == [*["topic_deletion_started"] * 2, *["topic_deleted"] * 2]
 
 
-def without_broker_2() -> Deleting:
+def without_broker_2() -> DeletingController:
     """Broker 2 is dead, its replicas of foo are offline, and foo is queued."""
-    driven = Deleting("foo", "bar")
+    driven = DeletingController("foo", "bar")
     del driven.context.brokers[2]
     for partition in driven.of("foo"):
         partition.replica_states[2] = OFFLINE
@@ -142,7 +142,7 @@ def test_TD_03_replicas_of_an_offline_broker_are_deleted_after_its_return() -> N
 
 
 def test_TD_04_broker_that_fails_during_the_deletion_gets_its_request_after_the_others() -> None:
-    driven = Deleting("foo", "bar")
+    driven = DeletingController("foo", "bar")
     driven.enqueue("foo")
     del driven.context.brokers[2]
     driven.run(fail_deletion(driven.controller, {2: driven.of("foo")}))
@@ -159,7 +159,7 @@ def test_TD_04_broker_that_fails_during_the_deletion_gets_its_request_after_the_
 
 
 def test_failure_in_a_topic_that_is_not_queued_is_ignored() -> None:
-    driven = Deleting("foo", "bar")
+    driven = DeletingController("foo", "bar")
     driven.enqueue("foo")
     driven.run(fail_deletion(driven.controller, {2: driven.of("bar")}))
     assert driven.states("bar") == dict.fromkeys((1, 2, 3), ONLINE)
@@ -168,7 +168,7 @@ def test_failure_in_a_topic_that_is_not_queued_is_ignored() -> None:
 
 
 def test_answer_for_a_deleted_topic_changes_nothing() -> None:
-    driven = Deleting("foo", "bar")
+    driven = DeletingController("foo", "bar")
     driven.answer(1, "foo", "gone")
     assert driven.states("foo") == dict.fromkeys((1, 2, 3), ONLINE)
     assert driven.notices() == []

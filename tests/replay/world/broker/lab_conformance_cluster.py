@@ -1,4 +1,4 @@
-"""Real brokers as a stage of conformance tests."""
+"""Real brokers as a cluster of conformance tests."""
 
 import asyncio
 import time
@@ -23,17 +23,17 @@ from controller.wire.controller_requests import (
 from controller.wire.encoding import BatchEncoder
 from replay.world.requests import Exists, GetChildren, GetData
 from tests.replay.world.broker import kafka_requests
-from tests.replay.world.broker.stage import (
+from tests.replay.world.broker.conformance_cluster import (
     CONTROLLER,
     LISTENER,
     Answer,
+    ConformanceCluster,
     Name,
     Replica,
-    Stage,
     State,
     lines_of,
 )
-from tests.replay.world.broker.world_stage import parents_of
+from tests.replay.world.broker.simulated_conformance_cluster import parents_of
 from tests.replay.world.real_zookeeper import RealSession
 from tests.scripted_broker import Received, ScriptedBroker
 from tools.lab import KafkaBroker, Lab
@@ -47,7 +47,7 @@ SESSION_MS = 600_000
 """The test's session sends no pings."""
 
 
-class LabStage(Stage):
+class LabConformanceCluster(ConformanceCluster):
     """Brokers of a lab. `expected` is what the simulation has seen in the same schedule: `note`
     compares with it, and `observe` waits until the real state is equal."""
 

@@ -1,7 +1,7 @@
 """What a schedule of a conformance test does to brokers, real or simulated.
 
-The test plays the controller, with id 100. A schedule is an async function that takes a `Stage`. It
-calls the same steps on both stages, and compares what it sees.
+The test plays the controller, with id 100. A schedule is an async function that takes a
+`ConformanceCluster`. It calls the same steps on both clusters, and compares what it sees.
 """
 
 from abc import ABC, abstractmethod
@@ -93,7 +93,7 @@ def topic_id_of(topic: str) -> bytes:
     return topic.encode().rjust(16, b"-")[-16:]
 
 
-class Stage(ABC):
+class ConformanceCluster(ABC):
     """A cluster with brokers 1 to `count`."""
 
     def __init__(self, protocol: str, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Brokers, producers and consumers over a network, and a controller that the test plays by hand."""
+"""Brokers, producers and consumers over a network, and a controller that the test plays."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -55,7 +55,7 @@ T0, T1 = ("t", 0), ("t", 1)
 
 
 @dataclass
-class Seen(Observer):
+class RecordingObserver(Observer):
     """Everything that brokers and clients reported, in lists."""
 
     acknowledged_records: list[tuple[int, int, tuple[int, ...]]] = field(default_factory=list)
@@ -120,7 +120,7 @@ def refuse(error: int) -> Callable[[ApiRequest], ApiResponse]:
     return answer
 
 
-class Hand:
+class ManualCluster:
     """Brokers, and the process "refold 100", whose decisions the test makes.
 
     It answers AlterPartition requests with success, unless `answer` is replaced.
@@ -163,7 +163,7 @@ class Hand:
         self._asked: dict[int, tuple[Connection, int]] = {}
         self.network.listen("refold 100", lambda process: self)
 
-    def start(self) -> "Hand":
+    def start(self) -> "ManualCluster":
         """Start the brokers; all are registered and know each other."""
         for broker in self.brokers.values():
             broker.start()
@@ -171,9 +171,9 @@ class Hand:
         self.update_metadata()
         return self
 
-    def seen_by(self) -> Seen:
+    def seen_by(self) -> RecordingObserver:
         """The observer."""
-        return Seen()
+        return RecordingObserver()
 
     def run(self, seconds: float) -> None:
         """Let virtual time pass."""

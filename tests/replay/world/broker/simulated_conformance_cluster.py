@@ -1,4 +1,4 @@
-"""The simulated brokers as a stage of conformance tests."""
+"""Simulated brokers as a cluster of conformance tests."""
 
 from collections.abc import Sequence
 
@@ -23,38 +23,45 @@ from replay.world.broker.partition import Partition
 from replay.world.broker.settings import settings_of
 from replay.world.network import Connection, Message
 from replay.world.scheduler import SECOND
-from tests.replay.world.broker.hand import Hand
-from tests.replay.world.broker.stage import LISTENER, Answer, Name, Replica, Sent, Stage
+from tests.replay.world.broker.conformance_cluster import (
+    LISTENER,
+    Answer,
+    ConformanceCluster,
+    Name,
+    Replica,
+    Sent,
+)
+from tests.replay.world.broker.manual_cluster import ManualCluster
 
 SETTLE_SECONDS = 60.0
 """All ISRs, high watermarks and notifications are settled after this time."""
 ANSWER_SECONDS = 0.01
 
 
-class WorldStage(Stage):
+class SimulatedConformanceCluster(ConformanceCluster):
     """Virtual time passes only in `observe`, and a little for each request."""
 
     def __init__(self, protocol: str, count: int, settings: dict[str, str]) -> None:
         super().__init__(protocol, count)
-        self.hand = Hand(count, settings=settings_of(protocol, settings))
-        self.hand.answer = self._answer
-        for broker in self.hand.brokers.values():
+        self.cluster = ManualCluster(count, settings=settings_of(protocol, settings))
+        self.cluster.answer = self._answer
+        for broker in self.cluster.brokers.values():
             broker.start()
-        self.hand.run(5)
-        self._session = self.hand.zookeeper.state.create_session()
+        self.cluster.run(5)
+        self._session = self.cluster.zookeeper.state.create_session()
 
     def _answer(self, request: ApiRequest) -> ApiResponse:
         assert isinstance(request, AlterPartitionReceived)
         return self.answer(request)
 
     def epoch_of(self, broker: int) -> int:
-        return self.hand.brokers[broker].broker_epoch
+        return self.cluster.brokers[broker].broker_epoch
 
     def endpoint_of(self, broker: int) -> Endpoint:
         return Endpoint(LISTENER, "PLAINTEXT", "host", 9092)
 
     async def send(self, broker: int, request: BrokerRequest) -> Answer:
-        response = self.hand.send(broker, request)
+        response = self.cluster.send(broker, request)
         return Answer(response.error, tuple(sorted(response.partition_errors)))
 
     async def produce(
@@ -66,12 +73,12 @@ class WorldStage(Stage):
             assert isinstance(message, ProduceResponse)
             self.produced[label] = Sent(message.error, message.offset)
 
-        _Client(self.hand, broker, Produce(1, name, acks, tuple(records)), answered)
+        _Client(self.cluster, broker, Produce(1, name, acks, tuple(records)), answered)
 
     async def replica(self, broker: int, name: Name) -> Replica | int:
         if await self.leader_in_metadata(broker, name) is None:
             return codes.UNKNOWN_TOPIC_OR_PARTITION
-        found = self.hand.replicas(broker).find(name)
+        found = self.cluster.replicas(broker).find(name)
         if not isinstance(found, Partition):
             return found
         log = found.log
@@ -97,32 +104,32 @@ class WorldStage(Stage):
 
     def _ask(self, broker: int, message: Message) -> Message:
         answers: list[Message] = []
-        client = _Client(self.hand, broker, message, answers.append)
+        client = _Client(self.cluster, broker, message, answers.append)
         while not answers:
-            self.hand.run(ANSWER_SECONDS)
+            self.cluster.run(ANSWER_SECONDS)
         client.close()
         return answers[0]
 
     def has_log(self, broker: int, name: Name) -> bool:
-        return name in self.hand.brokers[broker].disk.logs
+        return name in self.cluster.brokers[broker].disk.logs
 
     def pause(self, broker: int) -> None:
         self.down.add(broker)
-        self.hand.brokers[broker].pause()
+        self.cluster.brokers[broker].pause()
 
     def resume(self, broker: int) -> None:
         self.down.discard(broker)
-        self.hand.brokers[broker].resume()
+        self.cluster.brokers[broker].resume()
 
     async def restart(self, broker: int) -> None:
-        self.hand.brokers[broker].crash()
+        self.cluster.brokers[broker].crash()
         self._apply(Delete(znodes.broker_path(broker), ANY_VERSION))
-        self.hand.brokers[broker].start()
-        self.hand.run(5)
+        self.cluster.brokers[broker].start()
+        self.cluster.run(5)
 
     def read_state(self, name: Name) -> LeaderAndIsr:
         path = znodes.state_path(*name)
-        node = self.hand.zookeeper.state.find(path)
+        node = self.cluster.zookeeper.state.find(path)
         assert node is not None
         return znodes.read_state(path, node.data, node.version)
 
@@ -135,24 +142,24 @@ class WorldStage(Stage):
         return self.read_state(name).partition_epoch
 
     def _apply(self, operation: Create | SetData | Delete) -> int:
-        return self.hand.zookeeper.state.apply(self._session, operation, 0).result.error
+        return self.cluster.zookeeper.state.apply(self._session, operation, 0).result.error
 
     def reported(self) -> set[Name]:
-        tree = self.hand.zookeeper.state.dump()
+        tree = self.cluster.zookeeper.state.dump()
         prefix = znodes.ISR_CHANGES + "/"
         found = (path for path in tree if path.startswith(prefix))
         return {name for path in found for name in self._names_in(path)}
 
     def _names_in(self, path: str) -> list[Name]:
-        node = self.hand.zookeeper.state.find(path)
+        node = self.cluster.zookeeper.state.find(path)
         assert node is not None
         return znodes.read_isr_change(path, node.data)
 
     def now(self) -> float:
-        return self.hand.scheduler.now_us / SECOND
+        return self.cluster.scheduler.now_us / SECOND
 
     async def observe(self) -> None:
-        self.hand.run(SETTLE_SECONDS)
+        self.cluster.run(SETTLE_SECONDS)
         self.note(await self.state())
 
 
@@ -165,12 +172,14 @@ def parents_of(path: str) -> list[str]:
 class _Client:
     """Sends one request on a separate connection."""
 
-    def __init__(self, hand: Hand, broker: int, message: Message, on_answer: object) -> None:
+    def __init__(
+        self, cluster: ManualCluster, broker: int, message: Message, on_answer: object
+    ) -> None:
         self._message = message
         self._on_answer = on_answer
         self._connection: Connection | None = None
-        hand.network.connect("client", f"broker {broker}", self)
-        hand.run(ANSWER_SECONDS)
+        cluster.network.connect("client", f"broker {broker}", self)
+        cluster.run(ANSWER_SECONDS)
 
     def connected(self, connection: Connection) -> None:
         self._connection = connection
