@@ -43,7 +43,7 @@ REPLACE: Final = {
 ALLOWED: Final = {
     ("controller/core/procedures/role/", "stand"): "to stand for election",
     ("tests/incidents/", "stand"): "to stand for election",
-    ("replay/agreement/broker_requests/settled.py", "as"): "not derived again",
+    ("replay/agreement/broker_requests/settled_requests.py", "as"): "not derived again",
     ("replay/cli/explore.py", "as"): "without options",
     ("replay/cli/what_if.py", "as"): "without changes",
     ("replay/explore/generators/strategies.py", "as"): "not varied",

@@ -38,7 +38,7 @@ _TASKS_A_CORE: Final = 4
 _TASKS_MAX: Final = 10_000
 
 
-class Decoded(Struct):
+class DecodingResult(Struct):
     """The result of a decoding: the folder of the table, and how many batches were decoded."""
 
     table: str
@@ -46,22 +46,28 @@ class Decoded(Struct):
     seconds: float
 
 
-def nothing_to_decode(folder: Path) -> Decoded | None:
+def nothing_to_decode(folder: Path) -> DecodingResult | None:
     """The result if all batches are decoded already; None if some are not. Raises FleetError."""
     start = time.monotonic()
     check_table(folder)
     source = folder_of_records(folder)
     into = source.with_name(_DECODED)
-    return None if _not_decoded(source, into) else Decoded(str(into), 0, time.monotonic() - start)
+    return (
+        None
+        if _not_decoded(source, into)
+        else DecodingResult(str(into), 0, time.monotonic() - start)
+    )
 
 
-def decode_table(spark: SparkSession, folder: Path, progress: Progress = unreported) -> Decoded:
+def decode_table(
+    spark: SparkSession, folder: Path, progress: Progress = unreported
+) -> DecodingResult:
     """Run `decode` and report its progress. Raises FleetError."""
     start = time.monotonic()
     failed = spark_errors(f"{folder}: Spark failed; the batches that were decoded before are kept")
     with failed, reporting_steps(spark, progress) as report_step:
         made = decode(spark, folder, report_step)
-    return Decoded(str(folder / _DECODED), made, time.monotonic() - start)
+    return DecodingResult(str(folder / _DECODED), made, time.monotonic() - start)
 
 
 def records(

@@ -46,7 +46,7 @@ class Input(NamedTuple):
     size: int
 
 
-class PassedOver(Struct):
+class PassedOverFiles(Struct):
     """Files of one kind that are not read: their suffix, or the name of the kind; how many there
     are, and all of them."""
 
@@ -59,7 +59,7 @@ class OtherFiles:
     """Counts the files that are passed over, by kind."""
 
     def __init__(self) -> None:
-        self._found: dict[str, PassedOver] = {}
+        self._found: dict[str, PassedOverFiles] = {}
 
     def add(self, file: Path) -> None:
         """Count a file."""
@@ -67,12 +67,12 @@ class OtherFiles:
         if name in _OF_LOGS or name.endswith(_COMPANIONS):
             return
         kind = broker_log_kind(name) or file.suffix or name
-        found = self._found.setdefault(kind, PassedOver(kind, 0, []))
+        found = self._found.setdefault(kind, PassedOverFiles(kind, 0, []))
         found.files += 1
         found.names.append(str(file))
 
     @property
-    def kinds(self) -> list[PassedOver]:
+    def kinds(self) -> list[PassedOverFiles]:
         """All kinds, by name."""
         return [self._found[kind] for kind in sorted(self._found)]
 

@@ -30,7 +30,7 @@ from replay.stock_clusters.imported_log.events import (
     ZnodesRestored,
 )
 from replay.stock_clusters.imported_log.reading import ImportedLog
-from replay.stock_clusters.imported_log.restored import apply
+from replay.stock_clusters.imported_log.state_events import apply
 from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Terms, find
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from replay.stock_clusters.imports.digests import VERSION, digest_of
 from replay.stock_clusters.imports.terms import find
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     Check,
@@ -74,7 +74,7 @@ def transactions(number: int, partitions: int = 1000) -> Iterator[Transaction]:
 
 def with_digests(history: Iterable[Transaction]) -> Iterator[Transaction]:
     """A history that begins with an empty ZooKeeper, each transaction with its digest."""
-    state = State()
+    state = ZooKeeperState()
     tree = state.tree
     total = sum(digest_of(*one) for one in tree.dump().items())
     for one in history:

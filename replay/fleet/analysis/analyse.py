@@ -45,7 +45,7 @@ from replay.fleet.analysis.zombies import zombies
 from replay.fleet.errors import FleetError, check_known
 from replay.fleet.jobs import for_few_rows, reporting_steps, rows_in, spark_errors
 from replay.fleet.manifest import count_records, segments
-from replay.fleet.set_aside import SetAside, inputs_set_aside
+from replay.fleet.set_aside import SetAsideInput, inputs_set_aside
 from replay.fleet.table import check_table
 from replay.progress import Progress, unreported
 
@@ -92,7 +92,7 @@ class Analysis(Struct):
     tables: dict[str, int]
     incomplete: int
     set_aside: int
-    examples: list[SetAside]
+    examples: list[SetAsideInput]
     summaries: list[Summary]
     seconds: float
 

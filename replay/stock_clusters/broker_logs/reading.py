@@ -17,8 +17,8 @@ from replay.stock_clusters.broker_logs.controller_log import controller_logged
 from replay.stock_clusters.broker_logs.lines import (
     Line,
     LineCounts,
-    LostTimes,
     UnknownLineError,
+    UnparsedLineTimes,
     first_time_ms,
     lines_of,
 )
@@ -99,7 +99,7 @@ class BrokerLogs:
 
     def _events_of(self, files: Sequence[BrokerLog]) -> Iterator[LoggedEvent]:
         torn: TornLog | None = None
-        lost, damaged = LostTimes(), list[DamagedLines]()
+        lost, damaged = UnparsedLineTimes(), list[DamagedLines]()
         for log in files:
             broker = self._brokers[PurePosixPath(log.name).parent]
             whose = "unknown broker" if broker == _UNKNOWN else f"broker {broker}"

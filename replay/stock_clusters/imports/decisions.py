@@ -16,7 +16,7 @@ from controller.core.api_requests.reassignments import ReassignmentTarget
 from controller.core.errors import ZnodeError
 from controller.core.operations import BAD_VERSION, NODE_EXISTS
 from controller.core.values import Assignment
-from replay.stock_clusters.imported_log.events import Observed, RequestInferred
+from replay.stock_clusters.imported_log.events import DecisionObserved, RequestInferred
 from replay.stock_clusters.imports.logged_requests import LoggedRequests
 from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Term, Terms, find
 from replay.stock_clusters.zookeeper_log.transactions import (
@@ -88,7 +88,7 @@ _read_state: Final = lru_cache(_REMEMBERED)(znodes.read_state)
 _state_of: Final = lru_cache(_REMEMBERED)(znodes.state_of)
 
 _Requested = ProposedState | ReassignmentTarget
-_Content = Observed | RequestInferred
+_Content = DecisionObserved | RequestInferred
 
 
 class Decisions:
@@ -130,7 +130,7 @@ class Decisions:
 
     def _unguarded_multi(
         self, transaction: Transaction, multi: Multi, error: int
-    ) -> Observed | None:
+    ) -> DecisionObserved | None:
         term = self._terms.elected(transaction)
         if term is not None:
             return self._observed(transaction, "election", 0, term)
@@ -155,7 +155,7 @@ class Decisions:
 
     def _plain(
         self, transaction: Transaction, operation: Create | SetData | Delete
-    ) -> Observed | None:
+    ) -> DecisionObserved | None:
         path = operation.path
         if path == self._terms.epoch_path and isinstance(operation, Create):
             return self._observed(transaction, "controller_epoch", 0)
@@ -172,7 +172,7 @@ class Decisions:
 
     def _producer_ids(
         self, transaction: Transaction, operation: Operation, is_controllers: bool
-    ) -> Observed | None:
+    ) -> DecisionObserved | None:
         """A controller allocates blocks to all brokers. Before IBP 3.0 each broker, including the
         controller, takes its own blocks."""
         if not is_controllers or not isinstance(operation, SetData):
@@ -287,14 +287,14 @@ class Decisions:
 
     def _observed(
         self, transaction: Transaction, what: str, error: int, term: Term | None = None
-    ) -> Observed:
+    ) -> DecisionObserved:
         term = term or self._terms.last_of(transaction.session)
         broker = self._terms.broker_of(transaction.session, self._tree)
         if broker == UNKNOWN_BROKER and term is not None:
             broker = term.broker
         epoch = 0 if term is None else term.epoch
         is_warm = self._terms.is_warm and (what != "election" or error != 0)
-        return Observed(transaction.zxid, what, broker, epoch, error, is_warm)
+        return DecisionObserved(transaction.zxid, what, broker, epoch, error, is_warm)
 
     def _in_kafka(self, path: str) -> str:
         """A path without the chroot; "" if it is outside of it."""

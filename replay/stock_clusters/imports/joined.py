@@ -125,7 +125,7 @@ def import_joined(
     )
 
 
-class _Opened(NamedTuple):
+class _OpenedCapture(NamedTuple):
     """A capture with its files; their names begin with `name`."""
 
     capture: Capture
@@ -134,17 +134,20 @@ class _Opened(NamedTuple):
     broker_logs: BrokerLogs
 
 
-def _opened(capture: Capture, stack: ExitStack, progress: Progress) -> _Opened:
+def _opened(capture: Capture, stack: ExitStack, progress: Progress) -> _OpenedCapture:
     path = Path(capture.path)
     source = stack.enter_context(open_source(path, progress, is_one_of_several=True))
-    return _Opened(capture, printable(path), source, BrokerLogs(source.broker_logs, UTC))
+    return _OpenedCapture(capture, printable(path), source, BrokerLogs(source.broker_logs, UTC))
 
 
 class _Joining:
     """Decides at the end of an import what the joined log lacks."""
 
     def __init__(
-        self, opened: Sequence[_Opened], stored: Sequence[str], before: Sequence[Contribution]
+        self,
+        opened: Sequence[_OpenedCapture],
+        stored: Sequence[str],
+        before: Sequence[Contribution],
     ) -> None:
         self.contributions: list[Contribution] = []
         self.lacking: list[str] = []
@@ -221,7 +224,7 @@ class _Joining:
         owners = (*(one.name for one in self._opened), *self._stored)
         return next((one for one in owners if file.startswith(f"{one}/")), file)
 
-    def _contribution(self, opened: _Opened, found: Findings) -> Contribution:
+    def _contribution(self, opened: _OpenedCapture, found: Findings) -> Contribution:
         capture, name, source, broker_logs = opened
         logs = found.logs
         damages = (*found.source.damages, *logs.damages)
