@@ -360,7 +360,7 @@ def _is_by_controllers_broker(operation: Operation) -> bool:
     if isinstance(operation, (Check, Error)):
         return False
     path = operation.path
-    return path.startswith((f"{znodes.TOPICS}/", "/config/")) or path in (
+    return path.startswith((f"{znodes.TOPICS}/", f"{znodes.CONFIGS}/")) or path in (
         znodes.FEATURE,
         znodes.PRODUCER_IDS,
     )

@@ -29,11 +29,8 @@ from replay.world.ensemble.sessions import TICK_MS, Session, Sessions, negotiate
 from replay.world.ensemble.transactions import Transaction
 from replay.world.network import Endpoint, Network
 from replay.world.requests import Multi, Reply, Write
-from replay.world.scheduler import MS, Scheduler
+from replay.world.scheduler import MS, WALL_START_MS, Scheduler
 from replay.world.zookeeper import ZooKeeper
-
-START_MS: Final = 1_700_000_000_000
-"""The wall-clock time at the start of a simulation."""
 
 ELECTION_MS: Final = 500
 """How long nothing is served after the leader ended."""
@@ -88,7 +85,7 @@ class Ensemble:
     @property
     def wall_ms(self) -> int:
         """The wall-clock time."""
-        return START_MS + self.scheduler.now_us // MS
+        return WALL_START_MS + self.scheduler.now_us // MS
 
     @property
     def leader(self) -> int:
