@@ -8,7 +8,7 @@ import msgspec
 from controller.core import znodes
 from controller.core.events import WatchFired
 from controller.core.operations import CreateSequential
-from replay.world.broker.context import Context, MinIsr
+from replay.world.broker.context import BrokerContext, MinIsr
 from replay.world.broker.control_requests import Replicas
 from replay.world.broker.controlled_shutdown import ControlledShutdown
 from replay.world.broker.controller_channel import ControllerChannel, ProcessOfController
@@ -61,7 +61,7 @@ class BrokerRun:
         self._clock = ProcessClock(environment.scheduler)
         self._is_registered = self._is_listening = False
         self._expirations = 0
-        self.context = context = Context(
+        self.context = context = BrokerContext(
             spec.id,
             self._clock,
             environment.network,
