@@ -42,7 +42,7 @@ _DECODED_BYTES_MAX: Final = 8 << 20
 
 
 @contextmanager
-def imported(source: Path, selection: Selection, progress: Progress) -> Iterator[Path]:
+def temporary_import(source: Path, selection: Selection, progress: Progress) -> Iterator[Path]:
     """Import a source into a temporary log. Raises ReplayError, LogError."""
     with TemporaryDirectory(prefix="refold-agree-") as folder:
         log = Path(folder) / "log"

@@ -154,7 +154,7 @@ class ConformanceChecker:
 
     def advance(self, records: Iterable[ImportedRecord]) -> None:
         """Read the next records, each transaction together with its classification."""
-        for record, event, found in paired(records):
+        for record, event, found in pair_decisions(records):
             if self._known is None and not self._is_known(record):
                 self._judge_known()
                 if self.index.coverage.is_cut or self._follow:
@@ -471,7 +471,7 @@ class ConformanceChecker:
             )
 
 
-def paired(
+def pair_decisions(
     events: Iterable[ImportedRecord],
 ) -> Iterator[tuple[EventRecord, ImportedEvent, DecisionEvent | None]]:
     """Each event with its record; a transaction together with its classification."""

@@ -20,9 +20,9 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 
 from replay.fleet.batches import batches
-from replay.fleet.columns import DECODED, decoded
+from replay.fleet.columns import DECODED, decode_batch
 from replay.fleet.day_files import records_writer
-from replay.fleet.errors import FleetError, usable
+from replay.fleet.errors import FleetError, converting_os_errors
 from replay.fleet.jobs import no_step, reporting_steps, spark_errors
 from replay.fleet.locking import in_turn, staging
 from replay.fleet.table import check_table, folder_of_records, records_in
@@ -94,7 +94,7 @@ def decode(
     into = source.with_name(_DECODED)
     if not _not_decoded(source, into):
         return 0
-    with usable(into), _locked(into):
+    with converting_os_errors(into), _locked(into):
         missing = _not_decoded(source, into)
         for batch in missing:
             report_step("decoding")
@@ -149,6 +149,6 @@ def _decode_file(file: Path, target: Path) -> None:
     with records_writer(aside, DECODED) as writer:
         for group in range(content.num_row_groups):
             rows = content.iter_batches(_ROWS, row_groups=[group])
-            made = [part for batch in rows for part in decoded(batch)]
+            made = [part for batch in rows for part in decode_batch(batch)]
             writer.write_table(pa.Table.from_batches(made, DECODED))
     aside.replace(target)

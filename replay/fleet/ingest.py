@@ -31,7 +31,7 @@ from replay.fleet.ingest_task import (
     ingest_units,
     survey,
 )
-from replay.fleet.inputs import Kind, OtherFiles, PassedOverFiles, inputs_below, named
+from replay.fleet.inputs import Kind, OtherFiles, PassedOverFiles, expand_sources, inputs_below
 from replay.fleet.jobs import for_few_rows, reporting_steps, rows_in, spark_errors
 from replay.fleet.manifest import INGESTED, LogCompleteness
 from replay.fleet.schemas import spark_schema
@@ -131,7 +131,7 @@ def ingest(
         others = OtherFiles()
         inputs, size = _name_inputs(every, table, others)
         paths = frozenset(str(one.path) for one in inputs_below(replaced))
-        run = Ingest(for_few_rows(spark, inputs), table, report_step, named(every), paths)
+        run = Ingest(for_few_rows(spark, inputs), table, report_step, expand_sources(every), paths)
         run.survey(inputs)
         run.choose()
         run.read(size)
@@ -237,7 +237,7 @@ class Ingest:
             set_aside=set_aside,
             examples=examples,
             incomplete=manifest.incomplete(logs).count(),
-            logs_with_notes=manifest.completeness_of(manifest.noted(logs), _EXAMPLES_MAX),
+            logs_with_notes=manifest.completeness_of(manifest.logs_with_notes(logs), _EXAMPLES_MAX),
             passed_over=passed_over,
             # A batch without records says that files were read that have nothing new.
             batch=batch if counts["events"] + counts["commands"] else None,

@@ -77,7 +77,7 @@ class OtherFiles:
         return [self._found[kind] for kind in sorted(self._found)]
 
 
-def named(sources: Iterable[str]) -> list[Path]:
+def expand_sources(sources: Iterable[str]) -> list[Path]:
     """The paths of the sources with globs expanded, without duplicates. Raises FleetError if a
     source does not exist."""
     return list(dict.fromkeys(path for source in sources for path in _paths_of(source)))
@@ -119,7 +119,7 @@ def check_inputs(sources: Iterable[str]) -> None:
 def segments_below(sources: Iterable[str]) -> list[Path]:
     """The segments of the logs in the sources. Raises FleetError if there are none."""
     found: dict[Path, None] = {}
-    for path in named(sources):
+    for path in expand_sources(sources):
         files = [path] if path.is_file() else sorted(_files(path))
         segments = [one for one in files if folders.is_segment(one) or one == path]
         if not segments:

@@ -152,7 +152,7 @@ def incomplete(logs: DataFrame) -> DataFrame:
     return logs.where("size(lacking) > 0")
 
 
-def noted(logs: DataFrame) -> DataFrame:
+def logs_with_notes(logs: DataFrame) -> DataFrame:
     """The logs that lack something, or whose import has warnings."""
     return logs.where("size(lacking) + size(warnings) + not_understood > 0")
 

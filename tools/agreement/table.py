@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from replay.agreement.comparison import agree, imported
+from replay.agreement.comparison import agree, temporary_import
 from replay.agreement.results import AgreementResult, DetailedTally
 from replay.stock_clusters.imports.importing import Selection
 from tools.agreement.corruptions import folder_of
@@ -37,7 +37,7 @@ def recordings_in(folders: Iterable[Path]) -> list[Path]:
 
 def compared(recording: Path) -> AgreementResult:
     """The result of one recording."""
-    with imported(recording, Selection(), lambda *_: None) as log:
+    with temporary_import(recording, Selection(), lambda *_: None) as log:
         result = agree(log)
     result.source = recording.name.removesuffix(_SUFFIX)
     return result

@@ -12,7 +12,7 @@ from itertools import count, islice
 from msgspec import structs
 
 from replay.stock_clusters.imports.digests import VERSION, digest_of
-from replay.stock_clusters.imports.terms import find
+from replay.stock_clusters.imports.terms import find_znode
 from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
@@ -82,7 +82,7 @@ def with_digests(history: Iterable[Transaction]) -> Iterator[Transaction]:
         state.apply(one)
         before = {path: znode for path, znode in reversed(tree.commit())}
         for path, znode in before.items():
-            total += digest_of(path, find(tree, path)) - digest_of(path, znode)
+            total += digest_of(path, find_znode(tree, path)) - digest_of(path, znode)
         if isinstance(one.content, Error):
             yield one
         else:

@@ -16,7 +16,7 @@ from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.agreement.assumptions import Assumptions
 from replay.agreement.comparison import read_records
-from replay.agreement.conformance import paired
+from replay.agreement.conformance import pair_decisions
 from replay.agreement.gap_free_ranges import gap_free_ranges
 from replay.agreement.logs.index import Index
 from replay.agreement.results import AgreementResult, DetailedTally, result_of
@@ -138,7 +138,9 @@ def _simulate(
     log = next(islice(gap_free_ranges(reader), folded.number, None))
     view = ZnodeView(log.state.tree, log.begun.chroot)
     run: ImportedRun | None = None
-    for record, event, found in paired(read_records(log, "following", reader.last_seq, progress)):
+    for record, event, found in pair_decisions(
+        read_records(log, "following", reader.last_seq, progress)
+    ):
         if record.seq > folded.index.last_transaction:
             break
         if record.seq == begun:

@@ -41,7 +41,7 @@ def crash_points(attempts: Attempts, numbers: RandomNumbers) -> None:
         acts = attempts.trace(inputs).acts
         # In the quiet part, no controller crashes.
         runs.append((inputs, {process: _active(done, attempts) for process, done in acts.items()}))
-    for inputs, process, act in chosen(runs, numbers):
+    for inputs, process, act in choose_acts(runs, numbers):
         crash = crash_at(attempts.scenario, process, act.number, numbers)
         attempts.run(with_refold_at_end(attempts.scenario, [crash, *inputs], numbers))
 
@@ -50,7 +50,7 @@ def _active(acts: list[ControllerAct], attempts: Attempts) -> list[ControllerAct
     return [one for one in acts if one.at_ms < attempts.scenario.active_ms]
 
 
-def chosen(
+def choose_acts(
     runs: list[tuple[list[Input], dict[str, list[ControllerAct]]]], numbers: RandomNumbers
 ) -> Iterator[Place]:
     """One act of each crash point: those that the fewest runs have, then any others."""

@@ -127,7 +127,7 @@ def analyse(
         reporting_steps(spark, progress) as report_step,
         _threads(spark) as pool,
     ):
-        records = filtered(decoding.records(spark, folder, report_step), options)
+        records = filter_records(decoding.records(spark, folder, report_step), options)
         run = AnalysisRun(spark, into, report_step, pool)
         run.start_all(records, ingested, options)
         run.await_all()
@@ -161,7 +161,7 @@ def _threads(spark: SparkSession) -> Iterator[ThreadPoolExecutor]:
         pool.shutdown()
 
 
-def filtered(records: DataFrame, options: Options) -> DataFrame:
+def filter_records(records: DataFrame, options: Options) -> DataFrame:
     """The records of the clusters and logs that match the options."""
     if options.clusters:
         records = records.where(sql.col("cluster").isin(*options.clusters))

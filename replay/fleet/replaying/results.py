@@ -22,7 +22,7 @@ from pyspark.sql.types import StringType
 
 from replay.diff.grouping import IDS_IN_RULES
 from replay.fleet.batches import add_batch, batches
-from replay.fleet.errors import FleetError, usable
+from replay.fleet.errors import FleetError, converting_os_errors
 from replay.fleet.locking import exclusive, staging
 from replay.fleet.schemas import spark_schema
 from replay.fleet.table import check_table
@@ -141,7 +141,7 @@ def open_replays(table: Path) -> Iterator[ReplayFolder]:
     """Open the replays of a table for writing; one process at a time. Leftovers of a killed process
     are removed. Raises FleetError."""
     folder = ReplayFolder(table)
-    with usable(folder.folder):
+    with converting_os_errors(folder.folder):
         folder.folder.mkdir(exist_ok=True)
         lock = exclusive(folder.folder / "lock", "another replay")
         with lock, staging(folder.folder / _STAGING):
@@ -156,7 +156,7 @@ def check_replays(table: Path) -> None:
         raise FleetError(f"{table} was not replayed: run `refold fleet replay` first")
 
 
-def replayed(spark: SparkSession, table: Path | str) -> DataFrame:
+def latest_results(spark: SparkSession, table: Path | str) -> DataFrame:
     """The last result of each log and version: REPLAYED, and `batch`. It may have no rows."""
     found = _read(spark, Path(table), "logs", REPLAYED)
     latest = Window.partitionBy(*_KEY).orderBy(sql.col("batch").desc())
@@ -166,7 +166,9 @@ def replayed(spark: SparkSession, table: Path | str) -> DataFrame:
 def divergences(spark: SparkSession, table: Path | str) -> DataFrame:
     """The divergences of the last results: DIVERGENCES, and `batch`."""
     found = _read(spark, Path(table), "divergences", DIVERGENCES)
-    return found.join(replayed(spark, table).select(*_KEY, "batch"), [*_KEY, "batch"], "left_semi")
+    return found.join(
+        latest_results(spark, table).select(*_KEY, "batch"), [*_KEY, "batch"], "left_semi"
+    )
 
 
 def general_rule(rule: str) -> Column:
@@ -187,7 +189,7 @@ def by_rule(spark: SparkSession, table: Path | str) -> DataFrame:
 
     decided = counts_by(
         "rule",
-        replayed(spark, table).select("code", "cluster", "log", sql.inline("rules")),
+        latest_results(spark, table).select("code", "cluster", "log", sql.inline("rules")),
         sql.count_distinct("log").alias("logs"),
         sql.sum("decisions").alias("decisions"),
         sql.sum("agreed").alias("agreed"),

@@ -109,7 +109,7 @@ class BrokerLogs:
                 event = event_of_line(log.kind, line, broker, counts)
                 if event is not None:
                     yield LoggedEvent(line.time_ms, channel, event)
-            self.notes += left_out(log.name, counts)
+            self.notes += unusable_line_notes(log.name, counts)
             self.not_understood += counts.not_understood
             if counts.not_understood:
                 self.damaged[log.name] = counts.not_understood
@@ -176,7 +176,7 @@ def _named_in(log: BrokerLog, zone: tzinfo) -> int:
     return _UNKNOWN
 
 
-def left_out(name: str, counts: LineCounts) -> Iterator[str]:
+def unusable_line_notes(name: str, counts: LineCounts) -> Iterator[str]:
     """Notes about the lines of a file that cannot be used."""
     older, malformed, unknown = counts.of_text_form, counts.malformed, counts.unknown
     if counts.fault and not counts.read:

@@ -18,7 +18,7 @@ from controller.core.operations import BAD_VERSION, NODE_EXISTS
 from controller.core.values import Assignment
 from replay.stock_clusters.imported_log.events import DecisionObserved, RequestInferred
 from replay.stock_clusters.imports.logged_requests import LoggedRequests
-from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Term, Terms, find
+from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Term, Terms, find_znode
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
     Create,
@@ -149,7 +149,7 @@ class Decisions:
         return (
             error == NODE_EXISTS
             and len(multi.operations) == _ELECTION_OPERATIONS
-            and find(self._tree, self._terms.controller_path) is not None
+            and find_znode(self._tree, self._terms.controller_path) is not None
             and self._terms.registered(transaction.session, self._tree) != UNKNOWN_BROKER
         )
 
@@ -217,7 +217,7 @@ class Decisions:
         self, operation: SetData, path: str, partition: tuple[str, int]
     ) -> ProposedState | None:
         """A new state as an AlterPartition proposes it; None if no AlterPartition leads to it."""
-        before = find(self._tree, operation.path)
+        before = find_znode(self._tree, operation.path)
         if before is None:
             return None
         try:
@@ -238,7 +238,7 @@ class Decisions:
             return False
         if self._requests.coverage.covers(broker, time_ms):
             return True
-        topic = find(self._tree, f"{self._chroot}{znodes.topic_path(state.topic)}")
+        topic = find_znode(self._tree, f"{self._chroot}{znodes.topic_path(state.topic)}")
         return self._requests.has_isr(
             broker, _topic_id(state.topic, topic.data if topic else b""), state
         )
@@ -252,7 +252,7 @@ class Decisions:
     def _targets(self, operation: SetData, topic: str) -> Iterator[ReassignmentTarget]:
         """The reassignments that a topic's new znode begins, replaces or cancels, except those
         that /admin/reassign_partitions asks for."""
-        before = find(self._tree, operation.path)
+        before = find_znode(self._tree, operation.path)
         if before is None:
             return
         try:
@@ -271,7 +271,7 @@ class Decisions:
 
     def _reassigned(self) -> dict[tuple[str, int], tuple[int, ...]]:
         """The content of /admin/reassign_partitions, without duplicate replicas, as in Kafka."""
-        znode = find(self._tree, self._chroot + znodes.REASSIGN_PARTITIONS)
+        znode = find_znode(self._tree, self._chroot + znodes.REASSIGN_PARTITIONS)
         try:
             listed = _reassigned_decoder.decode(znode.data if znode else b"").partitions
         except (msgspec.DecodeError, UnicodeDecodeError):

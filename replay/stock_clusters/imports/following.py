@@ -56,7 +56,7 @@ class ImportStart(NamedTuple):
     notes: Sequence[str] = ()
 
 
-def beginning(
+def find_start(
     path: Path, chroot: str | None, after: int = 0, progress: Progress = unreported
 ) -> ImportStart:
     """The first usable state in the folder of a running ZooKeeper; after missing transactions the

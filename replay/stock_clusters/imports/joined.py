@@ -37,7 +37,7 @@ from replay.stock_clusters.imports.report import Findings, ImportResult
 from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.data_folder import log_zxid
 from replay.stock_clusters.zookeeper_log.merging import Contradiction
-from replay.stock_clusters.zookeeper_log.source import Source, joined, open_source
+from replay.stock_clusters.zookeeper_log.source import Source, join_sources, open_source
 
 _HOUR_MS: Final = 3_600_000
 _HOURS: Final = 3
@@ -108,7 +108,9 @@ def import_joined(
     """
     with ExitStack() as stack:
         opened = [_opened(one, stack, progress) for one in captures]
-        source = joined([one.source for one in opened], [one.data for one in stored], progress)
+        source = join_sources(
+            [one.source for one in opened], [one.data for one in stored], progress
+        )
         names = [one.name for one in stored]
         joining = _Joining(opened, names, before)
         lines = _JoinedLines([one.broker_logs for one in opened], stored)

@@ -73,7 +73,7 @@ class DataFolder(Struct, frozen=True):
     snapshots: tuple[SourceFile, ...]
 
 
-def merged(folders: Sequence[DataFolder]) -> DataFolder:
+def merge_folders(folders: Sequence[DataFolder]) -> DataFolder:
     """The files of several copies or servers of one ZooKeeper as one folder."""
     return DataFolder(
         ", ".join(one.name for one in folders),

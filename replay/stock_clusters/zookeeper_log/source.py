@@ -37,7 +37,7 @@ from replay.stock_clusters.zookeeper_log.data_folder import (
     is_misnamed,
     is_wanted,
     log_zxid,
-    merged,
+    merge_folders,
 )
 from replay.stock_clusters.zookeeper_log.log_file import MAGIC
 from replay.stock_clusters.zookeeper_log.merging import (
@@ -255,10 +255,12 @@ def _with_notes(error: ReplayError, notes: Sequence[str]) -> ReplayError:
     return ReplayError("; ".join((*notes, str(error)))) if notes else error
 
 
-def joined(sources: Sequence[Source], others: Sequence[DataFolder], progress: Progress) -> Source:
+def join_sources(
+    sources: Sequence[Source], others: Sequence[DataFolder], progress: Progress
+) -> Source:
     """The data of several sources of one ZooKeeper, and `others`, as one source without notes and
     without brokers' logs."""
-    server = merged([*(one.server for one in sources), *others])
+    server = merge_folders([*(one.server for one in sources), *others])
     return Source(server, (), (), progress, is_cut=False)
 
 
@@ -286,7 +288,7 @@ def _source(
         if (kind := broker_log_kind(PurePosixPath(name).name)) is not None
     ]
     if len(servers) == 1 or has_every_server:
-        return Source(merged(servers), broker_logs, notes, progress, is_cut=is_cut)
+        return Source(merge_folders(servers), broker_logs, notes, progress, is_cut=is_cut)
     server, chosen = _most_complete(servers, progress)
     return Source(server, broker_logs, (*notes, *chosen), progress, is_cut=is_cut)
 

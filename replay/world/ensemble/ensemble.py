@@ -25,7 +25,7 @@ from replay.world.ensemble.protocol import (
     RequestPacket,
     password_of,
 )
-from replay.world.ensemble.sessions import TICK_MS, Session, Sessions, negotiated
+from replay.world.ensemble.sessions import TICK_MS, Session, Sessions, negotiate_timeout
 from replay.world.ensemble.transactions import Transaction
 from replay.world.network import Endpoint, Network
 from replay.world.requests import Multi, Reply, Write
@@ -197,7 +197,7 @@ class Ensemble:
 
     def start_session(self, client: Client, request: ConnectRequest) -> ConnectResponse:
         """See EnsembleContext."""
-        timeout_ms = negotiated(request.timeout_ms)
+        timeout_ms = negotiate_timeout(request.timeout_ms)
         if request.session == NO_SESSION:
             session = self._create(client, timeout_ms)
         else:

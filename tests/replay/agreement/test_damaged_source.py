@@ -10,7 +10,7 @@ from msgspec import structs
 
 from eventstore.reader import LogReader
 from eventstore.writer import LogWriter
-from replay.agreement.comparison import agree, imported
+from replay.agreement.comparison import agree, temporary_import
 from replay.agreement.results import AgreementResult
 from replay.logs.decode import UPCASTERS
 from replay.stock_clusters.imported_log.events import DecisionObserved
@@ -82,7 +82,7 @@ def jumping(count: int) -> Change:
 
 
 def agree_with(source: Path) -> AgreementResult:
-    with imported(source, Selection(), lambda *_: None) as log:
+    with temporary_import(source, Selection(), lambda *_: None) as log:
         return agree(log)
 
 

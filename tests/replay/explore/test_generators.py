@@ -18,7 +18,7 @@ from replay.explore.generators.mix import mix
 from replay.explore.generators.patterns import Patterns
 from replay.explore.generators.scenarios import OLD_ZOOKEEPER, generic, random_scenario
 from replay.explore.generators.strategies import STRATEGIES, ExplorationStart, do_job
-from replay.explore.generators.variation import varied
+from replay.explore.generators.variation import vary_times
 from replay.explore.numbers import RandomNumbers
 from replay.world.ensemble.protocol import ConnectRequest, Ping, RequestPacket
 from replay.world.inputs import (
@@ -148,7 +148,7 @@ def test_crash_points_that_the_fewest_runs_have_are_tried_first() -> None:
     acts = [{"refold 100": often}, {"refold 100": [*often, *rare]}, {"refold 100": often}]
     runs: list[tuple[list[Input], dict[str, list[ControllerAct]]]] = [([], one) for one in acts]
     for seed in range(10):
-        found = [one.act.point for one in crash_points.chosen(runs, RandomNumbers(seed))]
+        found = [one.act.point for one in crash_points.choose_acts(runs, RandomNumbers(seed))]
         assert len(set(found)) == crash_points.RUNS
         assert all(one.startswith("rare") for one in found[: len(rare)])
 
@@ -347,7 +347,7 @@ def test_variation_keeps_all_inputs_in_order() -> None:
     inputs = [CrashBroker(1_000, 1), CrashBroker(1_500, 2), CrashBroker(9_000, 3)]
     orders = set()
     for seed in range(40):
-        made = varied(inputs, RandomNumbers(seed))
+        made = vary_times(inputs, RandomNumbers(seed))
         assert [one.at_ms for one in made] == sorted(one.at_ms for one in made)
         orders.add(tuple(one.broker for one in made if isinstance(one, CrashBroker)))
     assert (1, 2, 3) in orders

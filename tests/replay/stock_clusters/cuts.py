@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import Struct
 
 from replay.errors import ReplayError
-from replay.stock_clusters.imports.terms import find
+from replay.stock_clusters.imports.terms import find_znode
 from replay.stock_clusters.zookeeper_log.data_folder import broker_log_kind, snapshot_zxid
 from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.snapshot_file import OPEN_ACL_ID
@@ -258,7 +258,7 @@ def _changed_children(
         transaction = next(following, None)
         if transaction is not None:
             state.apply(transaction)
-    znode = find(state.tree, path)
+    znode = find_znode(state.tree, path)
     if znode is None:
         return
     names = state.tree.children(path)
