@@ -12,7 +12,7 @@ from replay.diff.grouping import without_ids
 from replay.fleet.errors import check_known
 from replay.fleet.jobs import spark_errors
 from replay.fleet.replaying.comparison import VersionDifference
-from replay.fleet.replaying.results import COUNTED, divergences, general_rule, latest_results
+from replay.fleet.replaying.results import COUNTED, divergences, general_rule, replayed
 
 _NAMES_MAX: Final = 100_000
 
@@ -67,7 +67,7 @@ def list_divergences(
 
 
 def _check_names(spark: SparkSession, table: Path, criteria: DivergenceFilter) -> None:
-    results = latest_results(spark, table)
+    results = replayed(spark, table)
     for name in ("version", "cluster", "log"):
         value = getattr(criteria, name)
         if value is not None:

@@ -128,7 +128,7 @@ class _Replay:
         key = [*_LOG, *_EXTENT]
         codes = sql.array(*(sql.lit(one.code) for one in self._job.versions))
         done = (
-            results.latest_results(self._spark, self._job.table)
+            results.replayed(self._spark, self._job.table)
             .where("reason is null")
             .groupBy(*key)
             .agg(sql.collect_set("code").alias("done"))

@@ -156,7 +156,7 @@ def check_replays(table: Path) -> None:
         raise FleetError(f"{table} was not replayed: run `refold fleet replay` first")
 
 
-def latest_results(spark: SparkSession, table: Path | str) -> DataFrame:
+def replayed(spark: SparkSession, table: Path | str) -> DataFrame:
     """The last result of each log and version: REPLAYED, and `batch`. It may have no rows."""
     found = _read(spark, Path(table), "logs", REPLAYED)
     latest = Window.partitionBy(*_KEY).orderBy(sql.col("batch").desc())
@@ -166,9 +166,7 @@ def latest_results(spark: SparkSession, table: Path | str) -> DataFrame:
 def divergences(spark: SparkSession, table: Path | str) -> DataFrame:
     """The divergences of the last results: DIVERGENCES, and `batch`."""
     found = _read(spark, Path(table), "divergences", DIVERGENCES)
-    return found.join(
-        latest_results(spark, table).select(*_KEY, "batch"), [*_KEY, "batch"], "left_semi"
-    )
+    return found.join(replayed(spark, table).select(*_KEY, "batch"), [*_KEY, "batch"], "left_semi")
 
 
 def general_rule(rule: str) -> Column:
@@ -189,7 +187,7 @@ def by_rule(spark: SparkSession, table: Path | str) -> DataFrame:
 
     decided = counts_by(
         "rule",
-        latest_results(spark, table).select("code", "cluster", "log", sql.inline("rules")),
+        replayed(spark, table).select("code", "cluster", "log", sql.inline("rules")),
         sql.count_distinct("log").alias("logs"),
         sql.sum("decisions").alias("decisions"),
         sql.sum("agreed").alias("agreed"),

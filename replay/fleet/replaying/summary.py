@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from replay.fleet.manifest import LogCompleteness, completeness_of, incomplete, logs, segments
-from replay.fleet.replaying.results import by_rule, latest_results
+from replay.fleet.replaying.results import by_rule, replayed
 from replay.fleet.replaying.versions import ShippedVersion
 from replay.fleet.set_aside import SetAsideInput, inputs_set_aside
 
@@ -111,7 +111,7 @@ def summary(
     """Summarize all results of these versions."""
     named = {one.code: one.reference for one in versions}
     is_named = sql.col("code").isin(list(named))
-    results = latest_results(spark, table).where(is_named)
+    results = replayed(spark, table).where(is_named)
     lacking = incomplete(logs(segments(spark, table)))
     of_versions = list(_versions(results, lacking, named))
     set_aside = list(inputs_set_aside(table))

@@ -94,7 +94,7 @@ def _period(totals: dict[str, Any]) -> str:
 def _replays(spark: SparkSession, folder: Path) -> dict[str, Rows] | None:
     """Register the views "replayed" and "divergences". Versions get unique names, since a working
     tree may have changed between replays."""
-    found = results.latest_results(spark, folder)
+    found = results.replayed(spark, folder)
     if found.isEmpty():
         return None
     name = sql.expr("concat(version, ' (', left(code, 8), ')')")

@@ -101,7 +101,7 @@ def unsplit_table(fleet: Fleet) -> Path:
 
 
 def rows_of(spark: SparkSession, table: Path) -> dict[tuple[str, str, str], Any]:
-    rows = results.latest_results(spark, table).collect()
+    rows = results.replayed(spark, table).collect()
     return {(row.cluster, row.log, row.version): row for row in rows}
 
 
