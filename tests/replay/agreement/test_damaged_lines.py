@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.replay.agreement.test_unseen import divergence
 
 from replay.agreement.logs.log_ends import (
     CONTROLLER_LOG,
@@ -17,6 +16,7 @@ from replay.agreement.results import AgreementResult
 from replay.agreement.unjudged_divergences import BrokersWithLogs, leave_unjudged
 from replay.cli.agreement_report import AGREES, DIVERGES, INCOMPLETE, status_of
 from tests.replay.agreement.test_cut_logs import result_of
+from tests.replay.agreement.test_unjudged_divergences import divergence
 
 Get = Callable[[str], Path]
 
