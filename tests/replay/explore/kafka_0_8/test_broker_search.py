@@ -120,7 +120,7 @@ def search_of(
 ) -> None:
     """Every run of a search is this one."""
     monkeypatch.setattr(
-        "replay.explore.kafka_0_8.search.drawn", lambda numbers: (scenario, tuple(inputs))
+        "replay.explore.kafka_0_8.search.draw_run", lambda numbers: (scenario, tuple(inputs))
     )
 
 
