@@ -8,18 +8,16 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from controller.core.commands import Issued
 from controller.core.fold_observer import FoldObserver
 from eventstore.reader import LogReader
-from eventstore.records import EventRecord
 from replay.agreement.assumptions import NO_ASSUMPTIONS, Assumptions
 from replay.agreement.checkpoint import Checkpointed
 from replay.agreement.comparison import agreeing_on, lost_replies, read_records
+from replay.agreement.conformance_result import ConformanceResult
 from replay.agreement.gap_free_ranges import gap_free_ranges
-from replay.agreement.judged import Agreement
 from replay.agreement.logs.index import Index
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.agreement.trace.shadow_fold import ShadowFold
 from replay.progress import Progress, unreported
-from replay.stock_clusters.imported_log.events import ImportedEvent
-from replay.stock_clusters.imported_log.reading import ImportedLog
+from replay.stock_clusters.imported_log.reading import ImportedLog, ImportedRecord
 
 _NS_A_MS: Final = 1_000_000
 
@@ -95,7 +93,7 @@ class ShadowedRange(NamedTuple, Generic[Observer]):
 
     log: ImportedLog
     log_index: Index
-    agreement: Agreement
+    agreement: ConformanceResult
     sessions: list[tuple[ControllerTrace, Observer]]
 
 
@@ -131,9 +129,7 @@ def shadow_folds(
         yield ShadowedRange(log, checker.index, agreement, sessions)
 
 
-def _until(
-    records: Iterator[tuple[EventRecord, ImportedEvent]], last: int
-) -> Iterator[tuple[EventRecord, ImportedEvent]]:
+def _until(records: Iterator[ImportedRecord], last: int) -> Iterator[ImportedRecord]:
     """The records up to a record, including the one after it that classifies it."""
     for record, event in records:
         if record.seq > last and record.cause != last:

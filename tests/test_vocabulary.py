@@ -43,6 +43,7 @@ REPLACE: Final = {
 ALLOWED: Final = {
     ("controller/core/procedures/role/controller_election.py", "stand"): "to stand for election",
     ("tests/incidents/failed-failover/", "stand"): "to stand for election",
+    ("replay/agreement/broker_requests/settled_requests.py", "as"): "not derived again",
     ("replay/cli/explore.py", "as"): "without options",
     ("replay/cli/what_if.py", "as"): "without changes",
     ("replay/explore/generators/strategies.py", "as"): "not varied",

@@ -15,7 +15,6 @@ from controller.core.errors import ConfigurationError
 from controller.printable import printable
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
-from eventstore.records import EventRecord
 from replay.agreement.assumptions import NO_ASSUMPTIONS, Assumptions, Choices
 from replay.agreement.conformance import ConformanceChecker, Follow
 from replay.agreement.gap_free_ranges import gap_free_ranges
@@ -28,13 +27,12 @@ from replay.agreement.search.event_order import RUNS_MAX, EventOrder
 from replay.agreement.search.lost_replies import LostReply, may_have_lost_replies
 from replay.agreement.search.search import Compare, search
 from replay.agreement.stored_replies import stored_or_found
-from replay.agreement.unseen import BrokersWith, leave_unjudged
+from replay.agreement.unjudged_divergences import BrokersWithLogs, leave_unjudged
 from replay.agreement.znode_view import ZnodeView
 from replay.errors import ReplayError
 from replay.logs.decode import UPCASTERS
 from replay.progress import Progress, unreported
-from replay.stock_clusters.imported_log.events import ImportedEvent
-from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
+from replay.stock_clusters.imported_log.reading import ImportedLog, ImportedRecord, open_imported
 from replay.stock_clusters.imports.importing import Selection, import_source
 
 Rules = Literal["kafka", "refold"]
@@ -45,7 +43,7 @@ _DECODED_BYTES_MAX: Final = 8 << 20
 
 
 @contextmanager
-def imported(source: Path, selection: Selection, progress: Progress) -> Iterator[Path]:
+def temporary_import(source: Path, selection: Selection, progress: Progress) -> Iterator[Path]:
     """Import a source into a temporary log. Raises ReplayError, LogError."""
     with TemporaryDirectory(prefix="refold-agree-") as folder:
         log = Path(folder) / "log"
@@ -66,7 +64,7 @@ def agree(
     other event orders are tried. Raises ReplayError, LogError.
     """
     with LogReader.open(log, UPCASTERS) as reader:
-        logs = BrokersWith(set(), set())
+        logs = BrokersWithLogs(set(), set())
         compare = _comparison(reader, printable(log), rules, settings, progress, logs)
         hypotheses = (LostReply(), EventOrder(orders)) if rules == "kafka" else ()
         result = search(compare, hypotheses, reader.last_seq).result
@@ -118,7 +116,9 @@ def lost_replies(
         return Choices(begin)
 
     def find() -> frozenset[int]:
-        compare = _comparison(reader, "", "kafka", settings, progress, BrokersWith(set(), set()))
+        compare = _comparison(
+            reader, "", "kafka", settings, progress, BrokersWithLogs(set(), set())
+        )
         found = search(compare, (LostReply(),), reader.last_seq, begin)
         return found.choices.assumptions.lost_replies
 
@@ -134,12 +134,12 @@ def _comparison(
     rules: Rules,
     settings: Mapping[str, str] | None,
     progress: Progress,
-    brokers: BrokersWith,
+    brokers: BrokersWithLogs,
 ) -> Compare:
     """`brokers` becomes the brokers with a log of each kind."""
     tried = count(1)
     last = reader.last_seq
-    decoded: dict[int, Sequence[tuple[EventRecord, ImportedEvent]] | None] = {}
+    decoded: dict[int, Sequence[ImportedRecord] | None] = {}
 
     def with_records(log: ImportedLog) -> ImportedLog:
         if log.first_seq not in decoded:
@@ -163,7 +163,7 @@ def _comparison(
     return compare
 
 
-def _decoded(log: ImportedLog) -> Sequence[tuple[EventRecord, ImportedEvent]] | None:
+def _decoded(log: ImportedLog) -> Sequence[ImportedRecord] | None:
     """The records of a range; None if they are too large to be kept."""
     found = []
     size = 0
@@ -199,7 +199,7 @@ def agreeing_on(
 
 def read_records(
     imported: ImportedLog, what: str, last: int, progress: Progress
-) -> Iterator[tuple[EventRecord, ImportedEvent]]:
+) -> Iterator[ImportedRecord]:
     """The records of a range, reporting progress."""
     for record, event in imported.events():
         progress(what, record.seq, last)

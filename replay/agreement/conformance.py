@@ -18,34 +18,32 @@ from replay.agreement.broker_requests.request_log import (
     request_in_log,
 )
 from replay.agreement.broker_requests.sent_request import SentRequest
-from replay.agreement.broker_requests.settled import settled_requests
+from replay.agreement.broker_requests.settled_requests import settled_requests
 from replay.agreement.broker_requests.state_change_log import StateChangeRequests
 from replay.agreement.broker_requests.unknown_calls import NEVER, UnknownCalls
+from replay.agreement.conformance_result import ConformanceResult
 from replay.agreement.decisions.judgements import Judgement, judge_without_election
 from replay.agreement.decisions.write_batch import StockDecision
-from replay.agreement.judged import Agreement
-from replay.agreement.logs.broker_responses import (
-    response_of_line,
-    response_of_request,
-)
+from replay.agreement.logs.broker_responses import response_of_line, response_of_request
 from replay.agreement.logs.index import Index, operations_of, path_of
 from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, DamagedPart
 from replay.agreement.logs.markers import marker_of
 from replay.agreement.trace.controller_trace import ControllerTrace
-from replay.agreement.trace.unmatched import EXPIRY_MS, unmatched
+from replay.agreement.trace.unmatched_decisions import EXPIRY_MS, unmatched_decisions
 from replay.agreement.znode_view import Overlay, ZnodeView
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
+    DecisionObserved,
     ImportedEvent,
     ImportEnded,
-    Observed,
     RequestInferred,
     RequestServed,
     StateChangeLogged,
     TransactionsMissing,
 )
-from replay.stock_clusters.imported_log.restored import apply
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.imported_log.reading import ImportedRecord
+from replay.stock_clusters.imported_log.state_events import apply
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
     CloseSession,
@@ -60,7 +58,7 @@ _ELECTIONS: Final = ("election", "controller_epoch")
 _TIMEOUT_MS: Final = 18_000
 """The session timeout, if the log does not have the beginning of the session."""
 
-Found = Observed | RequestInferred
+DecisionEvent = DecisionObserved | RequestInferred
 Follow = Callable[[ControllerTrace], None]
 
 
@@ -69,7 +67,7 @@ class ConformanceChecker:
 
     def __init__(
         self,
-        state: State,
+        state: ZooKeeperState,
         chroot: str,
         configuration: Configuration,
         index: Index,
@@ -109,8 +107,8 @@ class ConformanceChecker:
         self._waits_ms: dict[int, int] = {}
         """How long it takes until a session of a controller that hangs has expired."""
         self._last_seq = 0
-        self.result = Agreement()
-        self._known: Agreement | None = None
+        self.result = ConformanceResult()
+        self._known: ConformanceResult | None = None
         self.learned: Mapping[int, Configuration] = {}
         """Settings of controllers by session, if they are known from elsewhere."""
 
@@ -123,7 +121,7 @@ class ConformanceChecker:
         inferred = [f"broker {one} {text} are inferred" for one in unlogged]
         return [*inferred, *self.index.coverage.notes]
 
-    def run(self, records: Iterable[tuple[EventRecord, ImportedEvent]]) -> Agreement:
+    def run(self, records: Iterable[ImportedRecord]) -> ConformanceResult:
         """Read the log's records."""
         self.advance(records)
         return self.finish()
@@ -154,9 +152,9 @@ class ConformanceChecker:
             for session, one in self._controllers.items()
         }
 
-    def advance(self, records: Iterable[tuple[EventRecord, ImportedEvent]]) -> None:
+    def advance(self, records: Iterable[ImportedRecord]) -> None:
         """Read the next records, each transaction together with its classification."""
-        for record, event, found in paired(records):
+        for record, event, found in pair_decisions(records):
             if self._known is None and not self._is_known(record):
                 self._judge_known()
                 if self.index.coverage.is_cut or self._follow:
@@ -185,13 +183,13 @@ class ConformanceChecker:
         is_before = record.wall_ns // _NS < self.index.coverage.known_ms
         return is_before or record.seq <= self.index.last_transaction
 
-    def finish(self) -> Agreement:
+    def finish(self) -> ConformanceResult:
         """The result, after all records."""
         if self._known is None:
             self._judge_known()
         assert self._known is not None, "it was just judged"
         for one in () if self._follow else self._controllers.values():
-            self._known.undecided += unmatched(one, self.index.last_transaction)
+            self._known.undecided += unmatched_decisions(one, self.index.last_transaction)
         return self._known
 
     def _judge_known(self) -> None:
@@ -203,9 +201,9 @@ class ConformanceChecker:
         self.result.malformed_lines = self._lines.malformed.copy()
         self.result.is_cut = self.index.coverage.is_cut
         self.result.cut_logs = self.index.coverage.cut_logs
-        self._known, self.result = self.result, Agreement()
+        self._known, self.result = self.result, ConformanceResult()
 
-    def take_settled(self) -> Agreement:
+    def take_settled(self) -> ConformanceResult:
         """Remove and return what was judged so far, so that memory does not grow with the log: the
         verdicts on decisions, and requests of which no log differs."""
         for one in self._controllers.values():
@@ -215,7 +213,7 @@ class ConformanceChecker:
             self._note_judgements(one, one.compared.take_judgements())
             for sent in one.fold.take_sent():
                 self._sent[sent.controller_epoch].append(sent)
-        taken, self.result = self.result, Agreement()
+        taken, self.result = self.result, ConformanceResult()
         for epoch in sorted({*self._sent, *self._logged}):
             if epoch > self._warm_epoch:
                 self._take_settled_requests(epoch, taken)
@@ -224,7 +222,7 @@ class ConformanceChecker:
                 self._logged.pop(epoch, None)
         return taken
 
-    def _take_settled_requests(self, epoch: int, taken: Agreement) -> None:
+    def _take_settled_requests(self, epoch: int, taken: ConformanceResult) -> None:
         sent, logged = self._sent.get(epoch, []), self._logged.get(epoch, [])
         controller = next((one.controller for one in (*sent, *logged)), None)
         if controller is None:
@@ -239,7 +237,9 @@ class ConformanceChecker:
             if others:
                 requests[epoch] = others
 
-    def _transaction(self, record: EventRecord, one: Transaction, found: Found | None) -> None:
+    def _transaction(
+        self, record: EventRecord, one: Transaction, found: DecisionEvent | None
+    ) -> None:
         self._is_begun = True
         if found is not None:
             self._decision(record, one, found)
@@ -257,7 +257,7 @@ class ConformanceChecker:
         for controller in self._controllers.values():
             controller.change(changes)
 
-    def _decision(self, record: EventRecord, one: Transaction, found: Found) -> None:
+    def _decision(self, record: EventRecord, one: Transaction, found: DecisionEvent) -> None:
         is_input = isinstance(found, RequestInferred)
         if isinstance(found, RequestInferred):
             self.result.inputs += 1
@@ -294,7 +294,7 @@ class ConformanceChecker:
             controller.infer(self.index.inferred.whole_request(found))
         controller.decide(decision, overlay)
 
-    def _is_warm(self, session: int, found: Found) -> bool:
+    def _is_warm(self, session: int, found: DecisionEvent) -> bool:
         """Whether the decision belongs to a term that began before the log, also if it was refused.
 
         The session of such a term may be elected again.
@@ -305,7 +305,7 @@ class ConformanceChecker:
             return False
         return found.warm or session in self._sessions_before
 
-    def _is_of_term_before(self, one: Transaction, found: Found) -> bool:
+    def _is_of_term_before(self, one: Transaction, found: DecisionEvent) -> bool:
         """Whether the session was controller before the log, was deposed before it, and has not
         noticed yet; no other session was elected since."""
         if isinstance(found, RequestInferred) or not found.warm or found.error:
@@ -429,7 +429,9 @@ class ConformanceChecker:
             self._cut.add(one.epoch)
         if not self._follow:
             one.compared.take_judgements()
-            self.result.judgements += unmatched(one, seq, time_ms - self._waits_ms[one.session])
+            self.result.judgements += unmatched_decisions(
+                one, seq, time_ms - self._waits_ms[one.session]
+            )
 
     def _note_judgements(self, one: ControllerTrace, judgements: Sequence[Judgement]) -> None:
         self.result.judgements += judgements
@@ -469,13 +471,13 @@ class ConformanceChecker:
             )
 
 
-def paired(
-    events: Iterable[tuple[EventRecord, ImportedEvent]],
-) -> Iterator[tuple[EventRecord, ImportedEvent, Found | None]]:
+def pair_decisions(
+    events: Iterable[ImportedRecord],
+) -> Iterator[tuple[EventRecord, ImportedEvent, DecisionEvent | None]]:
     """Each event with its record; a transaction together with its classification."""
-    waiting: tuple[EventRecord, ImportedEvent] | None = None
+    waiting: ImportedRecord | None = None
     for record, event in events:
-        if isinstance(event, (Observed, RequestInferred)):
+        if isinstance(event, DecisionEvent):
             if waiting is not None:
                 yield *waiting, event
                 waiting = None

@@ -18,7 +18,7 @@ from replay.stock_clusters.imported_log.events import (
     TransactionsMissing,
 )
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
-from replay.stock_clusters.imported_log.restored import apply
+from replay.stock_clusters.imported_log.state_events import apply
 from replay.stock_clusters.zookeeper_log.merging import Gap
 
 _KINDS: Final = ("transactions_missing", "world_resumed", "import_ended")

@@ -11,10 +11,10 @@ from replay.agreement.logs.index import operations_of, path_of
 from replay.agreement.results import Divergence
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import (
+    DecisionObserved,
     ImportedEvent,
     ImportEnded,
     ImportResumed,
-    Observed,
     RequestInferred,
     TransactionsMissing,
 )
@@ -81,13 +81,13 @@ def repeated_writes(reader: LogReader, zxids: Collection[int], chroot: str) -> I
         event = event_of(record)
         if isinstance(event, Transaction):
             operations = [*operations_of(event)]
-        elif isinstance(event, (Observed, RequestInferred)) and event.zxid in zxids:
+        elif isinstance(event, (DecisionObserved, RequestInferred)) and event.zxid in zxids:
             seq = record.seq if record.cause is None else record.cause
             known = (below(path_of(one), chroot) for one in operations)
             yield Divergence(
                 subject="decision",
                 verdict="missing",
-                kind=event.what if isinstance(event, Observed) else "input",
+                kind=event.what if isinstance(event, DecisionObserved) else "input",
                 seq=seq,
                 since=seq,
                 zxid=event.zxid,

@@ -3,9 +3,9 @@
 A comparison looks ahead: a request, a line or the end of a session can explain an earlier decision.
 So there are two positions in the log. The checker has read the records up to the first one, and
 holds the fold's state there. The records after it are the window. After new records, a copy of the
-process (`forked`) reads the window to its end, compares as `refold agree` does, and reports what
-diverges. The checker itself follows some seconds later. Thus the result is always the one of a log
-that ends here, and each record is compared a few times, however long the log is.
+process (`run_forked`) reads the window to its end, compares as `refold agree` does, and reports
+what diverges. The checker itself follows some seconds later. Thus the result is always the one of a
+log that ends here, and each record is compared a few times, however long the log is.
 """
 
 import sys
@@ -19,7 +19,6 @@ from typing import Final
 from msgspec import Struct
 
 from controller.core.configuration import Configuration
-from eventstore.records import EventRecord
 from replay.agreement.assumptions import (
     NO_ASSUMPTIONS,
     Assumptions,
@@ -29,15 +28,15 @@ from replay.agreement.assumptions import (
 )
 from replay.agreement.comparison import Rules, configuration_of
 from replay.agreement.conformance import ConformanceChecker
-from replay.agreement.forked import forked
+from replay.agreement.forking import run_forked
 from replay.agreement.logs.index import Index
 from replay.agreement.logs.log_ends import DELETION, damaged_parts
 from replay.agreement.results import AgreementResult, Divergence, result_of
 from replay.agreement.search.event_order import EventOrder
 from replay.agreement.search.lost_replies import LostReply
 from replay.agreement.search.search import search
-from replay.agreement.unseen import (
-    BrokersWith,
+from replay.agreement.unjudged_divergences import (
+    BrokersWithLogs,
     IncompleteLogs,
     Term,
     leave_out,
@@ -48,15 +47,16 @@ from replay.agreement.unseen import (
 from replay.agreement.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.events import (
     DamagedLines,
+    DecisionObserved,
     ImportBegun,
     ImportedEvent,
-    Observed,
     RequestInferred,
     SessionsRestored,
     ZnodesRestored,
 )
-from replay.stock_clusters.imported_log.restored import restore
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.imported_log.reading import ImportedRecord
+from replay.stock_clusters.imported_log.state_events import restore
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
 SETTLED_MS: Final = 20_000
@@ -95,7 +95,6 @@ _SUPPOSED: Final = (
 )
 """The beginnings of the names of controller events that ZooKeeper does not show."""
 
-Found = Sequence[tuple[EventRecord, ImportedEvent]]
 _Key = tuple[object, ...]
 _Run = tuple[AgreementResult, dict[Step, OpenChoice], list[int], dict[str, list[int]]]
 """The result of a comparison, and what `Choices` has recorded in it."""
@@ -154,10 +153,10 @@ class LiveAgreement:
         self._learned = learned
         self._configuration = configuration_of(settings.given, settings.rules)
         self._begun: ImportBegun | None = None
-        self._state = State()
+        self._state = ZooKeeperState()
         self._checker: ConformanceChecker | None = None
         self._index: Index | None = None
-        self._window: list[tuple[EventRecord, ImportedEvent]] = []
+        self._window: list[ImportedRecord] = []
         self._zxid = 0
         self._total = AgreementResult()
         self._result = AgreementResult()
@@ -204,7 +203,7 @@ class LiveAgreement:
         """The number of records, and of entries about earlier ones, that are kept."""
         return len(self._window) + (self._index.size if self._index else 0)
 
-    def take(self, records: Found) -> None:
+    def take(self, records: Sequence[ImportedRecord]) -> None:
         """Add the next records of the log, each transaction together with its classification."""
         rest = [one for one in records if not self._restore(one[1])]
         if not rest:
@@ -288,7 +287,7 @@ class LiveAgreement:
         assert self._index is not None, "the comparison has begun"
         damaged = [*damaged_parts(self.damaged), *result.damaged_parts]
         state_changes = {of for of, _ in self._index.state_changes_of}
-        brokers = BrokersWith(set(self._index.request_logs_of), state_changes)
+        brokers = BrokersWithLogs(set(self._index.request_logs_of), state_changes)
         return IncompleteLogs([], damaged, brokers, self._times_ms)
 
     def _note_times(self, result: AgreementResult) -> None:
@@ -382,7 +381,7 @@ class LiveAgreement:
             made = checker.choices
             return result, made.made, made.repeated, dict(made.changed)
 
-        result, choices.made, choices.repeated, changed = forked(work)
+        result, choices.made, choices.repeated, changed = run_forked(work)
         choices.changed.update(changed)
         # The log goes on, so its end says nothing.
         result.is_cut, result.cut_logs = False, []
@@ -472,7 +471,7 @@ class LiveAgreement:
     def _is_classification(self, place: int) -> bool:
         """Whether the record belongs to the transaction before it."""
         is_there = place < len(self._window)
-        return is_there and isinstance(self._window[place][1], (Observed, RequestInferred))
+        return is_there and isinstance(self._window[place][1], (DecisionObserved, RequestInferred))
 
 
 def _leave_out_unseen(result: AgreementResult, unseen: Sequence[Divergence]) -> int:

@@ -12,8 +12,8 @@ from msgspec import Struct, field
 from controller.core import znodes
 from replay.agreement.broker_requests.comparing import RequestDivergence
 from replay.agreement.broker_requests.sent_request import SentRequest
+from replay.agreement.conformance_result import ConformanceResult
 from replay.agreement.decisions.judgements import VERDICTS, Judgement
-from replay.agreement.judged import Agreement
 from replay.agreement.logs.log_ends import CutLog, DamagedPart
 
 _NOTES_MAX: Final = 5
@@ -40,7 +40,7 @@ EITHER_ORDER: Final = Rule(
 RULES: Final = {one.name: one for one in (EITHER_ORDER,)}
 
 
-class Explained(Struct):
+class ExplainedDivergences(Struct):
     """The divergences that a rule explains, by their zxids."""
 
     rule: str
@@ -73,14 +73,14 @@ class Tally(Struct):
         return self.differs + self.missing + self.extra
 
 
-class Side(Tally):
+class DetailedTally(Tally):
     """Decisions, or requests to brokers. They do not include `warm` and `inputs`.
 
     `by_rule` has the rules that the fold was applying, "" if it was idle. `unjudged` are those that
     no log confirms or refutes.
     """
 
-    explained: list[Explained] = field(default_factory=list)
+    explained: list[ExplainedDivergences] = field(default_factory=list)
     warm: int = 0
     inputs: int = 0
     unjudged: int = 0
@@ -100,7 +100,7 @@ class Side(Tally):
         self.by_kind.setdefault(kind, Tally()).add(verdict, count)
         self.by_rule.setdefault(rule_in(cause), Tally()).add(verdict, count)
 
-    def add_explained(self, other: Explained) -> None:
+    def add_explained(self, other: ExplainedDivergences) -> None:
         """Add the zxids that a rule explains."""
         for mine in self.explained:
             if mine.rule == other.rule:
@@ -108,7 +108,7 @@ class Side(Tally):
                 return
         self.explained.append(deepcopy(other))
 
-    def go_on_with(self, other: "Side") -> None:
+    def go_on_with(self, other: "DetailedTally") -> None:
         """Add the counts of the next range."""
         self.warm += other.warm
         self.inputs += other.inputs
@@ -160,7 +160,7 @@ class Divergence(Struct, frozen=True):
         return (self.kind, self.since, self.paths)
 
 
-class AgreementResult(Side):
+class AgreementResult(DetailedTally):
     """The whole result: decisions, and `requests` to brokers if a log has them.
 
     `damaged` counts the lines or transactions that cannot be used, by file of the source, or by
@@ -175,7 +175,7 @@ class AgreementResult(Side):
 
     source: str = ""
     settings: dict[str, str] = field(default_factory=dict)
-    requests: Side = field(default_factory=Side)
+    requests: DetailedTally = field(default_factory=DetailedTally)
     divergences: list[Divergence] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     damaged: dict[str, int] = field(default_factory=dict)
@@ -236,18 +236,18 @@ class AgreementResult(Side):
 
     def explain(self, one: Divergence) -> None:
         """Add a divergence that a rule explains; so far it is counted as agreed."""
-        side: Side = self if one.subject == "decision" else self.requests
+        side: DetailedTally = self if one.subject == "decision" else self.requests
         side.diverge(one.kind, one.cause, one.verdict)
         by_rule = {each.rule: each for each in side.explained}
         if one.explained not in by_rule:
             rule = RULES[one.explained]
-            by_rule[rule.name] = Explained(rule.name, rule.kafka_method, [])
+            by_rule[rule.name] = ExplainedDivergences(rule.name, rule.kafka_method, [])
             side.explained.append(by_rule[rule.name])
         by_rule[one.explained].zxids.append(one.zxid)
         insort(self.divergences, one, key=attrgetter("seq"))
 
 
-def result_of(agreement: Agreement, source: str) -> AgreementResult:
+def result_of(agreement: ConformanceResult, source: str) -> AgreementResult:
     """The counts of a check, and its divergences in the order of the log."""
     result = AgreementResult(source=source)
     result.warm, result.inputs = agreement.warm, agreement.inputs
@@ -310,7 +310,7 @@ def _of_decision(one: Judgement) -> Divergence:
     )
 
 
-def _of_requests(agreement: Agreement) -> Iterator[Divergence]:
+def _of_requests(agreement: ConformanceResult) -> Iterator[Divergence]:
     for epoch, term in agreement.requests.items():
         for one in term.differences:
             yield _of_request(one, epoch)
@@ -346,7 +346,7 @@ def rule_in(cause: str) -> str:
     return cause.partition(": ")[2]
 
 
-def kinds_in_order(side: Side) -> list[tuple[str, Tally]]:
+def kinds_in_order(side: DetailedTally) -> list[tuple[str, Tally]]:
     """The counts by kind, the most frequent first."""
     sizes = Counter({kind: one.decisions + one.extra for kind, one in side.by_kind.items()})
     return [(kind, side.by_kind[kind]) for kind, _ in sizes.most_common()]

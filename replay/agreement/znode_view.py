@@ -12,7 +12,7 @@ from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_NODE, OK
 from controller.core.znodes import CONTROLLER, REASSIGN_PARTITIONS, partition_of_state
 from replay.agreement.checkpoint import Checkpointed
-from replay.stock_clusters.imports.terms import find
+from replay.stock_clusters.imports.terms import find_znode
 from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,
     Create,
@@ -50,7 +50,7 @@ class ZnodeView:
 
     def find(self, path: str) -> Znode | None:
         """A znode, None if it does not exist."""
-        return find(self._tree, self._chroot + path)
+        return find_znode(self._tree, self._chroot + path)
 
     def find_earlier(self, path: str, version: int) -> Znode | None:
         """A partition's state at an earlier version; None if that is too long ago."""

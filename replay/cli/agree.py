@@ -8,7 +8,7 @@ import typer
 from controller.cli.output import print_result
 from controller.printable import printable
 from eventstore.folders import logs_in, segments_in
-from replay.agreement.comparison import Rules, agree, imported
+from replay.agreement.comparison import Rules, agree, temporary_import
 from replay.agreement.search.event_order import RUNS_MAX
 from replay.cli.agreement_report import print_agreement, status_of
 from replay.cli.exit_status import errors_in_one_line, unwound_by_sigterm
@@ -75,7 +75,7 @@ def agree_command(
         errors_in_one_line("agree"),
         unwound_by_sigterm(),
         progress() as report,
-        log_at(source) if is_log else imported(source, selection, report) as log,
+        log_at(source) if is_log else temporary_import(source, selection, report) as log,
     ):
         result = agree(Path(log), rules, settings, report, orders)
     result.source = printable(source)

@@ -9,8 +9,8 @@ import typer
 from controller.core.values import counted
 from replay.agreement.results import (
     AgreementResult,
+    DetailedTally,
     Divergence,
-    Side,
     kinds_in_order,
 )
 from replay.description.phrases import some
@@ -89,11 +89,11 @@ def _damage(result: AgreementResult) -> str:
     return f"; damaged lines, transactions or snapshots: {', '.join(shown)}{more}"
 
 
-def _unjudged(side: Side) -> str:
+def _unjudged(side: DetailedTally) -> str:
     return f", {side.unjudged} cannot tell" if side.unjudged else ""
 
 
-def _counts(side: Side) -> str:
+def _counts(side: DetailedTally) -> str:
     explained = sum(len(one.zxids) for one in side.explained)
     text = (
         f"{side.decisions}, {side.agreed} agreed, {side.differs} differ, {side.missing} missing,"
@@ -102,7 +102,7 @@ def _counts(side: Side) -> str:
     return f"{text}, {explained} of these explained" if explained else text
 
 
-def _print_kinds(side: Side) -> None:
+def _print_kinds(side: DetailedTally) -> None:
     for kind, one in kinds_in_order(side):
         diverging = ""
         if one.diverging:

@@ -69,11 +69,11 @@ def explore_08(
 
 def _saved(broken: "BrokenRun", folder: Path, seed: int, seconds: float, report: Progress) -> Saved:
     from replay.explore.kafka_0_8.saved import save
-    from replay.explore.kafka_0_8.search import shrunk
+    from replay.explore.kafka_0_8.search import shrink_run
 
     report(f"shrinking a run with {broken.violation.invariant}", 0, None)
     with interrupted_by_sigterm("refold explore: ending the shrinking"):
-        least = shrunk(broken, seconds=seconds, report=report)
+        least = shrink_run(broken, seconds=seconds, report=report)
     return Saved(least, len(broken.inputs), folder, save(least, folder, seed=seed))
 
 

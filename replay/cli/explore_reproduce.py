@@ -10,7 +10,7 @@ from controller.cli.output import print_result
 if TYPE_CHECKING:
     from replay.explore.kafka_0_8.run import Run08
     from replay.explore.kafka_0_8.saved import SavedRun08
-    from replay.explore.run import Outcome
+    from replay.explore.run import RunOutcome
     from replay.explore.saved import SavedRun
 
 
@@ -43,7 +43,7 @@ def reproduce(path: Path, *, as_json: bool) -> bool:
     return outcome.violation is not None
 
 
-def _run_again(path: Path) -> "tuple[SavedRun, Outcome] | tuple[SavedRun08, Run08]":
+def _run_again(path: Path) -> "tuple[SavedRun, RunOutcome] | tuple[SavedRun08, Run08]":
     from replay.explore.saved import CONTROLLER, design_of, read_run
 
     if design_of(path) == CONTROLLER:

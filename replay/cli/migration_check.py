@@ -22,7 +22,7 @@ from replay.logs.decode import time_of
 from replay.logs.open_log import open_log, seq_at
 from replay.migration.broker_rules import KEYS
 from replay.migration.evaluate import findings_of
-from replay.migration.findings import BrokerSettings, Finding, Subject
+from replay.migration.findings import BrokerSettings, Finding, MigratingCluster
 from replay.times import iso_time
 
 _ERRORS: Final = 1
@@ -63,7 +63,7 @@ def _from_zookeeper(given: GivenSettings, at: str | None) -> _Report:
     view = asyncio.run(live_znodes(connect, security=security))
     answers = asyncio.run(ask_brokers(registered_brokers(view), KEYS, brokers))
     now = iso_time(time.time_ns())
-    subject = Subject(cluster_of(view, 0, now), view, list(map(_settings_of, answers)))
+    subject = MigratingCluster(cluster_of(view, 0, now), view, list(map(_settings_of, answers)))
     return _Report(shown(connect), None, now, subject.epoch, findings_of(subject))
 
 
@@ -85,7 +85,7 @@ def _from_source(given: GivenSettings, source: str, at: str | None) -> _Report:
     with progress() as report, open_log(source, report) as log:
         projection = projection_at(log, seq_at(log.reader, *position), report)
         now = time_of(log.reader, projection.seq)
-        subject = Subject(projection.cluster(now), projection.view)
+        subject = MigratingCluster(projection.cluster(now), projection.view)
         if projection.view is None and subject.epoch is None:
             raise ReplayError(
                 f"{source}: the daemon was not controller after event {projection.seq}: choose a "

@@ -28,7 +28,7 @@ from replay.shadow.shadow import POLL_SECONDS, Shadow
 from replay.shadow.summary import ShadowResult
 from replay.shadow.watched import WatchedTransactions
 from replay.stock_clusters.broker_logs.growing import GrowingBrokerLog
-from replay.stock_clusters.imports.following import Beginning, FollowedImport, beginning
+from replay.stock_clusters.imports.following import FollowedImport, ImportStart, find_start
 from replay.stock_clusters.imports.kafka_root import find_kafka
 
 _UNUSABLE: Final = 2
@@ -99,7 +99,7 @@ def _begun(
     logs = [GrowingBrokerLog(one, options.zone) for one in options.controller_logs]
     folder = run_folder(settings.log_dir, time.time_ns())
     if options.txnlog is not None:
-        begun = beginning(options.txnlog, options.chroot, after)
+        begun = find_start(options.txnlog, options.chroot, after)
         logger.info("follows %s from zxid %#x, log %s", begun.folder, begun.state.zxid, folder)
         return FollowedImport(begun, folder, logs)
     assert watcher is not None, "ZooKeeper is watched"
@@ -109,7 +109,7 @@ def _begun(
     # The beginning of this session at least.
     missing = int(after > 0)
     notes = [_unwatched_note(after, state.zxid)] if after else []
-    begun = Beginning(state, root, _connect(settings), Path(), missing, notes)
+    begun = ImportStart(state, root, _connect(settings), Path(), missing, notes)
     logger.info(
         "watches %s from zxid %#x, log %s",
         begun.source,

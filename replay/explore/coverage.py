@@ -146,7 +146,7 @@ _COUNTS: Final = (
 )
 
 
-class Act(Struct, frozen=True):
+class ControllerAct(Struct, frozen=True):
     """An act of a controller in a run: its number, its time and its crash point."""
 
     number: int
@@ -208,7 +208,7 @@ class CoverageObserver(Observer):
 
     def __init__(self, *, keeps_acts: bool = False) -> None:
         self.coverage = Coverage(runs=1)
-        self.acts: dict[str, list[Act]] = {}
+        self.acts: dict[str, list[ControllerAct]] = {}
         self._keeps_acts = keeps_acts
         self._steps: dict[str, _Steps] = {}
         self._last: dict[str, tuple[int, str, str]] = {}
@@ -301,7 +301,7 @@ class CoverageObserver(Observer):
             count(self.coverage.crash_points, point)
         if self._keeps_acts:
             at_ms = self._cluster.scheduler.now_us // MS
-            self.acts.setdefault(process, []).append(Act(act, at_ms, point))
+            self.acts.setdefault(process, []).append(ControllerAct(act, at_ms, point))
 
 
 def kind_of_act(what: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from replay.explore.coverage import Act, Coverage, CoverageObserver
+from replay.explore.coverage import ControllerAct, Coverage, CoverageObserver
 from replay.explore.invariants.invariant import Violation
 from replay.explore.monitor import Monitor
 from replay.garbage_collection import rare_garbage_collection
@@ -25,7 +25,7 @@ _STEPS_OF_A_SECOND_MAX: Final = 100_000
 """More steps in one virtual second are an endless loop."""
 
 
-class Outcome(Struct):
+class RunOutcome(Struct):
     """The result of a run.
 
     - `violation`: the first one, None: none
@@ -41,7 +41,7 @@ class Outcome(Struct):
     not_checked: list[str]
     sent: dict[str, int]
     digest: str = ""
-    acts: dict[str, list[Act]] = {}
+    acts: dict[str, list[ControllerAct]] = {}
 
 
 def play(build: Callable[[], SimulatedCluster[Any]], monitor: Monitor) -> str:
@@ -112,14 +112,14 @@ class Run:
         with rare_garbage_collection():
             self.error = play(build, self._monitor)
 
-    def outcome(self, *, with_digest: bool = False) -> Outcome:
+    def outcome(self, *, with_digest: bool = False) -> RunOutcome:
         """The result as a value that another process can be sent."""
         cluster, coverage = self.cluster, self._observer.coverage
         coverage.simulated_us = cluster.scheduler.now_us if cluster is not None else 0
         not_checked = [] if self._monitor.violation else self._monitor.not_checked()
         coverage.recovered = int(self._monitor.violation is None and not not_checked)
         coverage.not_checked = dict.fromkeys(not_checked, 1)
-        return Outcome(
+        return RunOutcome(
             self._monitor.violation,
             coverage.simulated_us,
             coverage,
@@ -130,7 +130,7 @@ class Run:
         )
 
 
-def run(scenario: Scenario, inputs: Sequence[Input], *, with_digest: bool = False) -> Outcome:
+def run(scenario: Scenario, inputs: Sequence[Input], *, with_digest: bool = False) -> RunOutcome:
     """Run a scenario with inputs up to the first violation, or until the cluster has recovered."""
     return Run(scenario, inputs).outcome(with_digest=with_digest)
 

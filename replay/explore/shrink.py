@@ -14,8 +14,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from controller.core.values import counted
-from replay.explore.shrinking.clusters import smaller_clusters
-from replay.explore.shrinking.values import simpler_inputs
+from replay.explore.smaller_runs import simpler_inputs, smaller_clusters
 from replay.progress import Progress, unreported
 from replay.world.inputs import TimedInput
 from replay.world.scenario import Scenario

@@ -12,7 +12,7 @@ from replay.explore.invariants.known_cluster import (
     ADMIN,
     KnownCluster,
     KnownTopic,
-    Requests,
+    RequestedTargets,
     parsed_config,
     parsed_entries,
     parsed_epoch,
@@ -277,7 +277,7 @@ class ZooKeeperFacts:
         elif path.startswith(znodes.REQUEST_PREFIX):
             entries = parsed_request(path, data).assignments
         for name, replicas in entries.items():
-            requests: Requests = known.requests_of(name)
+            requests: RequestedTargets = known.requests_of(name)
             if not known.is_refold(process):
                 requests.submitted += 1
             requests.add(replicas)

@@ -209,7 +209,7 @@ def _int64(column: Any) -> pa.Array:
     return column if isinstance(column, pa.Array) else pa.array(column, pa.int64())
 
 
-def decoded(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+def decode_batch(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     """Split a batch of STORED into its events and its commands, each with the columns of
     DECODED."""
     record = batch.column("record")

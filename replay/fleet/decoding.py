@@ -20,9 +20,9 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 
 from replay.fleet.batches import batches
-from replay.fleet.columns import DECODED, decoded
+from replay.fleet.columns import DECODED, decode_batch
 from replay.fleet.day_files import records_writer
-from replay.fleet.errors import FleetError, usable
+from replay.fleet.errors import FleetError, converting_os_errors
 from replay.fleet.jobs import no_step, reporting_steps, spark_errors
 from replay.fleet.locking import in_turn, staging
 from replay.fleet.table import check_table, folder_of_records, records_in
@@ -38,7 +38,7 @@ _TASKS_A_CORE: Final = 4
 _TASKS_MAX: Final = 10_000
 
 
-class Decoded(Struct):
+class DecodingResult(Struct):
     """The result of a decoding: the folder of the table, and how many batches were decoded."""
 
     table: str
@@ -46,22 +46,28 @@ class Decoded(Struct):
     seconds: float
 
 
-def nothing_to_decode(folder: Path) -> Decoded | None:
+def nothing_to_decode(folder: Path) -> DecodingResult | None:
     """The result if all batches are decoded already; None if some are not. Raises FleetError."""
     start = time.monotonic()
     check_table(folder)
     source = folder_of_records(folder)
     into = source.with_name(_DECODED)
-    return None if _not_decoded(source, into) else Decoded(str(into), 0, time.monotonic() - start)
+    return (
+        None
+        if _not_decoded(source, into)
+        else DecodingResult(str(into), 0, time.monotonic() - start)
+    )
 
 
-def decode_table(spark: SparkSession, folder: Path, progress: Progress = unreported) -> Decoded:
+def decode_table(
+    spark: SparkSession, folder: Path, progress: Progress = unreported
+) -> DecodingResult:
     """Run `decode` and report its progress. Raises FleetError."""
     start = time.monotonic()
     failed = spark_errors(f"{folder}: Spark failed; the batches that were decoded before are kept")
     with failed, reporting_steps(spark, progress) as report_step:
         made = decode(spark, folder, report_step)
-    return Decoded(str(folder / _DECODED), made, time.monotonic() - start)
+    return DecodingResult(str(folder / _DECODED), made, time.monotonic() - start)
 
 
 def records(
@@ -88,7 +94,7 @@ def decode(
     into = source.with_name(_DECODED)
     if not _not_decoded(source, into):
         return 0
-    with usable(into), _locked(into):
+    with converting_os_errors(into), _locked(into):
         missing = _not_decoded(source, into)
         for batch in missing:
             report_step("decoding")
@@ -143,6 +149,6 @@ def _decode_file(file: Path, target: Path) -> None:
     with records_writer(aside, DECODED) as writer:
         for group in range(content.num_row_groups):
             rows = content.iter_batches(_ROWS, row_groups=[group])
-            made = [part for batch in rows for part in decoded(batch)]
+            made = [part for batch in rows for part in decode_batch(batch)]
             writer.write_table(pa.Table.from_batches(made, DECODED))
     aside.replace(target)

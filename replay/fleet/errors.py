@@ -20,7 +20,7 @@ class OutputError(FleetError):
 
 
 @contextmanager
-def usable(folder: Path) -> Iterator[None]:
+def converting_os_errors(folder: Path) -> Iterator[None]:
     """Convert an OSError to a FleetError that names the file or the folder."""
     try:
         yield

@@ -277,7 +277,7 @@ EVENTS: Final[dict[type, Facts]] = {
         partitions=lambda one: _written(_of_transaction(one)),
         error=_error_of_transaction,
     ),
-    imported_events.Observed: Facts(broker=_broker, error=_error, rule=attrgetter("what")),
+    imported_events.DecisionObserved: Facts(broker=_broker, error=_error, rule=attrgetter("what")),
     imported_events.RequestInferred: Facts(
         broker=_broker,
         partitions=lambda one: _of_proposed(one.alter_partition) + _of_targets(one.reassignments),

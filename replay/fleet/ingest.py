@@ -31,11 +31,11 @@ from replay.fleet.ingest_task import (
     ingest_units,
     survey,
 )
-from replay.fleet.inputs import Kind, OtherFiles, PassedOver, inputs_below, named
+from replay.fleet.inputs import Kind, OtherFiles, PassedOverFiles, expand_sources, inputs_below
 from replay.fleet.jobs import for_few_rows, reporting_steps, rows_in, spark_errors
 from replay.fleet.manifest import INGESTED, LogCompleteness
 from replay.fleet.schemas import spark_schema
-from replay.fleet.set_aside import SetAside, inputs_set_aside, write_set_aside
+from replay.fleet.set_aside import SetAsideInput, inputs_set_aside, write_set_aside
 from replay.fleet.table import TableFolder, open_table
 from replay.progress import Progress, unreported
 
@@ -98,10 +98,10 @@ class IngestResult(Struct):
     commands: int
     replaced: int
     set_aside: int
-    examples: list[SetAside]
+    examples: list[SetAsideInput]
     incomplete: int
     logs_with_notes: list[LogCompleteness]
-    passed_over: list[PassedOver]
+    passed_over: list[PassedOverFiles]
     batch: int | None
     seconds: float
 
@@ -131,7 +131,7 @@ def ingest(
         others = OtherFiles()
         inputs, size = _name_inputs(every, table, others)
         paths = frozenset(str(one.path) for one in inputs_below(replaced))
-        run = Ingest(for_few_rows(spark, inputs), table, report_step, named(every), paths)
+        run = Ingest(for_few_rows(spark, inputs), table, report_step, expand_sources(every), paths)
         run.survey(inputs)
         run.choose()
         run.read(size)
@@ -215,7 +215,7 @@ class Ingest:
         spread = self._step(_CHOSEN).repartitionByRange(min(tasks, _TASKS_MAX, units), *order)
         self._map(spread.sortWithinPartitions(*order), work, _READ)
 
-    def commit(self, inputs: int, passed_over: list[PassedOver], start: float) -> IngestResult:
+    def commit(self, inputs: int, passed_over: list[PassedOverFiles], start: float) -> IngestResult:
         """Make the records that were read part of the table in one step."""
         self._report_step("committing")
         is_read = self._count(_CHOSEN) > 0
@@ -237,7 +237,7 @@ class Ingest:
             set_aside=set_aside,
             examples=examples,
             incomplete=manifest.incomplete(logs).count(),
-            logs_with_notes=manifest.completeness_of(manifest.noted(logs), _EXAMPLES_MAX),
+            logs_with_notes=manifest.completeness_of(manifest.logs_with_notes(logs), _EXAMPLES_MAX),
             passed_over=passed_over,
             # A batch without records says that files were read that have nothing new.
             batch=batch if counts["events"] + counts["commands"] else None,
@@ -281,20 +281,20 @@ class Ingest:
         every = reduce(DataFrame.union, frames)
         return every.where("reason is not null")
 
-    def _set_aside(self, unread: DataFrame, is_read: bool) -> tuple[list[SetAside], int]:
+    def _set_aside(self, unread: DataFrame, is_read: bool) -> tuple[list[SetAsideInput], int]:
         """Write the list of inputs that could not be read, now or before; returns some of them, and
         their number."""
-        examples: list[SetAside] = []
+        examples: list[SetAsideInput] = []
         count = 0
         read = self._step(_READ) if is_read else self._spark.createDataFrame([], _STEPS[_READ])
         read = read.where("reason is null").select("unit").distinct()
         read = read.withColumn("is_read", sql.lit(True))
 
-        def left() -> Iterator[SetAside]:
+        def left() -> Iterator[SetAsideInput]:
             nonlocal count
             for frame, is_now in ((unread, True), (self._set_aside_before(), False)):
                 for row in frame.join(read, "unit", "left").orderBy("path").toLocalIterator():
-                    entry = SetAside(row.path, row.reason, row.unit)
+                    entry = SetAsideInput(row.path, row.reason, row.unit)
                     # A sound copy of a segment makes up for a damaged one, which is named once.
                     if is_now or not row.is_read:
                         count += 1
@@ -318,7 +318,7 @@ class Ingest:
         left = entries.join(again, entries.input == again.path, "left_anti")
         return left.select("path", "reason", "unit")
 
-    def _is_deleted(self, one: SetAside) -> bool:
+    def _is_deleted(self, one: SetAsideInput) -> bool:
         """Whether an input is below a named source, and does not exist any more."""
         path = Path(re.sub(_IN_ARCHIVE, "", one.path))
         return not path.exists() and any(path.is_relative_to(source) for source in self._sources)

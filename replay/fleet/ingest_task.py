@@ -23,7 +23,7 @@ from replay.errors import ReplayError
 from replay.fleet.day_files import DayFiles
 from replay.fleet.errors import OutputError, reason_of
 from replay.fleet.inputs import Kind
-from replay.fleet.manifest import INGESTED, Known, known_of, name_of_log
+from replay.fleet.manifest import INGESTED, KnownRecords, known_records_of, name_of_log
 from replay.fleet.read_ahead import with_read_ahead
 from replay.fleet.segment_ingest import ingest_segment, require_copy
 from replay.fleet.segments import log_name, segment_id
@@ -162,7 +162,7 @@ class Task:
 
     def _copies(self, unit: Row) -> Iterator[Row]:
         """Ingest the first copy of a segment that is sound; the others must agree with it."""
-        known = None if unit["known"] is None else Known(**unit["known"])
+        known = None if unit["known"] is None else KnownRecords(**unit["known"])
         copies = [*map(Path, unit["copies"])]
         for number, path in enumerate(copies, 1):
             sink = Sink(self.shared, DayFiles(self._files, uuid.uuid4().hex), unit["cluster"])
@@ -201,7 +201,7 @@ class Task:
                     end = b"" if before is None else before.event_chain
                     log = name_of_log(self._table, origin.cluster, [name], end) or origin.log
                     with Sink(None, files, origin.cluster) as sink:
-                        known = known_of(self._table, name)
+                        known = known_records_of(self._table, name)
                         found = ingest_segment(segment, known, origin.cluster, log, sink.add)
                 except OutputError:
                     raise

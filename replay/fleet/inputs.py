@@ -46,7 +46,7 @@ class Input(NamedTuple):
     size: int
 
 
-class PassedOver(Struct):
+class PassedOverFiles(Struct):
     """Files of one kind that are not read: their suffix, or the name of the kind; how many there
     are, and all of them."""
 
@@ -59,7 +59,7 @@ class OtherFiles:
     """Counts the files that are passed over, by kind."""
 
     def __init__(self) -> None:
-        self._found: dict[str, PassedOver] = {}
+        self._found: dict[str, PassedOverFiles] = {}
 
     def add(self, file: Path) -> None:
         """Count a file."""
@@ -67,17 +67,17 @@ class OtherFiles:
         if name in _OF_LOGS or name.endswith(_COMPANIONS):
             return
         kind = broker_log_kind(name) or file.suffix or name
-        found = self._found.setdefault(kind, PassedOver(kind, 0, []))
+        found = self._found.setdefault(kind, PassedOverFiles(kind, 0, []))
         found.files += 1
         found.names.append(str(file))
 
     @property
-    def kinds(self) -> list[PassedOver]:
+    def kinds(self) -> list[PassedOverFiles]:
         """All kinds, by name."""
         return [self._found[kind] for kind in sorted(self._found)]
 
 
-def named(sources: Iterable[str]) -> list[Path]:
+def expand_sources(sources: Iterable[str]) -> list[Path]:
     """The paths of the sources with globs expanded, without duplicates. Raises FleetError if a
     source does not exist."""
     return list(dict.fromkeys(path for source in sources for path in _paths_of(source)))
@@ -119,7 +119,7 @@ def check_inputs(sources: Iterable[str]) -> None:
 def segments_below(sources: Iterable[str]) -> list[Path]:
     """The segments of the logs in the sources. Raises FleetError if there are none."""
     found: dict[Path, None] = {}
-    for path in named(sources):
+    for path in expand_sources(sources):
         files = [path] if path.is_file() else sorted(_files(path))
         segments = [one for one in files if folders.is_segment(one) or one == path]
         if not segments:

@@ -75,7 +75,7 @@ source contributed (imports.joined.Contribution, as msgpack), the last event of 
 tokens of rows that this row `replaces`."""
 
 
-class Known(Struct, frozen=True):
+class KnownRecords(Struct, frozen=True):
     """How much of a segment the table contains."""
 
     last_seq: int
@@ -152,7 +152,7 @@ def incomplete(logs: DataFrame) -> DataFrame:
     return logs.where("size(lacking) > 0")
 
 
-def noted(logs: DataFrame) -> DataFrame:
+def logs_with_notes(logs: DataFrame) -> DataFrame:
     """The logs that lack something, or whose import has warnings."""
     return logs.where("size(lacking) + size(warnings) + not_understood > 0")
 
@@ -185,11 +185,11 @@ def count_records(folder: Path) -> int:
     return found
 
 
-def known_of(folder: Path, unit: str) -> Known | None:
+def known_records_of(folder: Path, unit: str) -> KnownRecords | None:
     """How much of one segment the table contains, read on an executor; None if it is not in the
     table."""
-    names = list(Known.__struct_fields__)
-    found = [Known(**row) for row in _rows(folder, names, [("unit", "==", unit)])]
+    names = list(KnownRecords.__struct_fields__)
+    found = [KnownRecords(**row) for row in _rows(folder, names, [("unit", "==", unit)])]
     return max(found, key=lambda one: (one.last_seq, one.last_command), default=None)
 
 

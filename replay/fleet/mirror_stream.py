@@ -29,7 +29,7 @@ _NS_IN_MS: Final = 1_000_000
 _NO_SOURCE_TEXTS: Final = ("Failed to find data source: kafka", "KafkaSourceProvider")
 
 
-class Parts:
+class PartJoiner:
     """Joins the messages of a record that was published in parts."""
 
     def __init__(self, begun: list[bytes] | None = None) -> None:
@@ -112,13 +112,13 @@ class _Records:
 
     def __init__(self) -> None:
         self._batches: dict[str, Batches] = {}
-        self._parts: dict[str, Parts] = {}
+        self._parts: dict[str, PartJoiner] = {}
 
     def eval(
         self, key: str, value: bytes, part: str | None, stamp_ms: int
     ) -> Iterator[tuple[Any, ...]]:
         """Take the next message of a partition."""
-        whole = self._parts.setdefault(key, Parts()).take(value, part)
+        whole = self._parts.setdefault(key, PartJoiner()).take(value, part)
         if whole is None:
             return
         if key not in self._batches:

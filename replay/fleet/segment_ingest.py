@@ -16,7 +16,7 @@ from eventstore.errors import PUT_A_COPY, LogCorrupt
 from eventstore.records import Tip
 from eventstore.segment import Segment, open_segment
 from replay.fleet.columns import STORED, Batches, Origin
-from replay.fleet.manifest import Known
+from replay.fleet.manifest import KnownRecords
 from replay.fleet.segments import segment_id, stored_clocks
 from replay.fleet.stored_pages import StoredPages
 
@@ -26,7 +26,7 @@ _NO_CLOCKS: Final = pa.schema([STORED.field("wall_ns"), STORED.field("mono_ns")]
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-class Ingested(Struct):
+class IngestedPart(Struct):
     """The ingested part of a segment; the fields are those of table.INGESTED."""
 
     unit: str
@@ -54,8 +54,8 @@ class Ingested(Struct):
 
 
 def ingest_segment(
-    path: Path, known: Known | None, cluster: str, log: str, on_batch: OnBatch
-) -> Ingested:
+    path: Path, known: KnownRecords | None, cluster: str, log: str, on_batch: OnBatch
+) -> IngestedPart:
     """Pass the records of a segment that follow the known ones to `on_batch`. A daemon may be
     writing the segment.
 
@@ -84,7 +84,7 @@ class _SegmentReader:
         self,
         segment: Segment,
         pages: StoredPages,
-        known: Known | None,
+        known: KnownRecords | None,
         origin: Origin,
         on_batch: OnBatch,
     ) -> None:
@@ -95,10 +95,12 @@ class _SegmentReader:
         self._on_batch = on_batch
         start = chain.start(segment.header, segment.header_body)
         self._commands_before = start.commands
-        self._known = known or Known(start.last_seq, 0, start.event_chain, start.command_chain)
+        self._known = known or KnownRecords(
+            start.last_seq, 0, start.event_chain, start.command_chain
+        )
         self._clocks: list[pa.Table] = []
 
-    def read(self) -> Ingested:
+    def read(self) -> IngestedPart:
         """Read all new records. The positions are read in this order so that they are consistent
         while the log grows."""
         segment, known = self._segment, self._known
@@ -115,7 +117,7 @@ class _SegmentReader:
         if closing is not None and closing.tip != tip:
             text = "records are missing at its end, or were added: " + PUT_A_COPY
             raise LogCorrupt(segment.path, text, "closing record")
-        return Ingested(
+        return IngestedPart(
             segment_id(segment),
             *self._origin,
             segment.header_body.decode(),

@@ -16,7 +16,7 @@ from replay.fleet.errors import FleetError
 _FILE: Final = "set_aside.jsonl"
 
 
-class SetAside(Struct, frozen=True):
+class SetAsideInput(Struct, frozen=True):
     """An input that could not be read, and why. `unit` is the id of the segment, if it is known."""
 
     path: str
@@ -24,10 +24,10 @@ class SetAside(Struct, frozen=True):
     unit: str | None = None
 
 
-def inputs_set_aside(table: Path) -> Iterator[SetAside]:
+def inputs_set_aside(table: Path) -> Iterator[SetAsideInput]:
     """The inputs that are set aside. Raises FleetError."""
     path = table / _FILE
-    decoder = msgspec.json.Decoder(SetAside)
+    decoder = msgspec.json.Decoder(SetAsideInput)
     try:
         if path.exists():
             with path.open("rb") as file:
@@ -36,7 +36,7 @@ def inputs_set_aside(table: Path) -> Iterator[SetAside]:
         raise FleetError(f"{path} cannot be read ({error}): delete it, and ingest again") from None
 
 
-def write_set_aside(table: Path, entries: Iterable[SetAside]) -> None:
+def write_set_aside(table: Path, entries: Iterable[SetAsideInput]) -> None:
     """Replace the list. Raises FleetError."""
     path = table / _FILE
     try:

@@ -140,7 +140,7 @@ class StockIngest:
             ]
             folder = Path(scratch) / "log"
             joined = import_joined(log.captures, begun, before, folder)
-            made = _MadeLog(folder, self._cluster, [row["last_seq"] for row in log.known])
+            made = _ChainedLog(folder, self._cluster, [row["last_seq"] for row in log.known])
             row = self._row(joined, made, log, containers)
             continued = log.known[0] if len(log.known) == 1 else None
             if continued is not None and not made.continues(continued):
@@ -153,7 +153,7 @@ class StockIngest:
                 return
             yield {**row, "token": self._write(made, after)}
 
-    def _write(self, made: "_MadeLog", after: int) -> str:
+    def _write(self, made: "_ChainedLog", after: int) -> str:
         """Write the records after a number; returns the token of their files."""
         files = DayFiles(self._files, uuid.uuid4().hex)
         batches = Batches(STORED, made.origin, decodes=False)
@@ -167,7 +167,7 @@ class StockIngest:
         return files.token
 
     def _row(
-        self, joined: JoinedImport, made: "_MadeLog", log: "_Log", containers: dict[str, str]
+        self, joined: JoinedImport, made: "_ChainedLog", log: "_Log", containers: dict[str, str]
     ) -> Values:
         paths = [one.path for one in log.captures]
         before = (container for row in log.known for container in row["containers"])
@@ -264,7 +264,7 @@ def _logs_of(captures: Sequence[Capture], known: Sequence[Values]) -> Iterator[_
         yield log
 
 
-class _MadeLog:
+class _ChainedLog:
     """An imported log whose records are chained, without those about the import itself: two imports
     of the same transactions have the same chain."""
 

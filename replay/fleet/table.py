@@ -26,7 +26,7 @@ from pyspark.sql.types import StringType
 from eventstore.folders import replacing, sync_folder
 from replay.fleet.batches import add_batch, batches, next_batch
 from replay.fleet.columns import STORED
-from replay.fleet.errors import FleetError, usable
+from replay.fleet.errors import FleetError, converting_os_errors
 from replay.fleet.locking import exclusive, staging
 from replay.fleet.manifest import MANIFEST, RECORDS, remove_replaced
 from replay.fleet.schemas import spark_schema
@@ -81,7 +81,7 @@ def open_table(folder: Path) -> Iterator[TableFolder]:
     Leftovers of an ingest that was killed are removed. If the ingest fails before its first batch,
     a new folder is removed. Raises FleetError.
     """
-    with usable(folder), _removed_if_for_nothing(folder):
+    with converting_os_errors(folder), _removed_if_for_nothing(folder):
         _make(folder)
         with exclusive(folder / _LOCK, "another ingest"), staging(folder / _STAGING):
             remove_replaced(folder)
@@ -169,6 +169,6 @@ def _paths(folder: Path) -> list[str]:
     found = [str(path) for path in batches(folder / RECORDS)]
     if not found:
         raise FleetError(f"{folder} contains no records: add logs with `refold fleet ingest`")
-    with usable(folder):
+    with converting_os_errors(folder):
         remove_replaced(folder)
     return found

@@ -36,7 +36,7 @@ from controller.core.errors import ZnodeError
 from controller.core.values import LeaderAndIsr
 from controller.core.znodes import read_state
 from replay.fleet.errors import FleetError, hidden_traceback
-from replay.fleet.inputs import named
+from replay.fleet.inputs import expand_sources
 from replay.fleet.pushdown import has_filters_to_push
 from replay.fleet.schemas import requested_schema, selected_columns, spark_schema
 from replay.stock_clusters.zookeeper_log.data_folder import SourceFile
@@ -133,7 +133,9 @@ class ZooKeeperSourceReader(DataSourceReader):
     def partitions(self) -> list[TransactionPartition]:
         """The partitions that may contain matching transactions. Raises FleetError, ReplayError."""
         with hidden_traceback():
-            return [one for path in named(self._paths) for one in self._partitions_of(path)]
+            return [
+                one for path in expand_sources(self._paths) for one in self._partitions_of(path)
+            ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition. Raises ReplayError."""

@@ -17,9 +17,9 @@ from replay.errors import ReplayError
 from replay.logs.other_core import header_of_rewritten_log
 from replay.shadow_folds import ShadowObserver, shadow_folds
 from replay.stock_clusters.imported_log.encoding import event_of
-from replay.stock_clusters.imported_log.events import ImportedEvent, ImportEnded, Observed
+from replay.stock_clusters.imported_log.events import DecisionObserved, ImportedEvent, ImportEnded
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
-from replay.stock_clusters.imported_log.restored import apply, restored_events
+from replay.stock_clusters.imported_log.state_events import apply, restored_events
 from replay.stock_clusters.imports.records import Records, new_log
 from replay.stock_clusters.imports.terms import Terms
 
@@ -59,7 +59,7 @@ def _beginnings(log: ImportedLog, first: int) -> list[int]:
     elections = [
         record.cause
         for record, event in log.events()
-        if isinstance(event, Observed) and event.what == _ELECTION and not event.error
+        if isinstance(event, DecisionObserved) and event.what == _ELECTION and not event.error
         if record.cause is not None and record.cause <= first
     ]
     begins = elections[::-1] or [_transaction_of(log, first)]

@@ -21,8 +21,13 @@ from replay.logs.recorded_fold import fold_at_start
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import SessionsRestored, ZnodesRestored
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
-from replay.stock_clusters.imported_log.restored import STATE_KINDS, apply, restore, restored_events
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.imported_log.state_events import (
+    STATE_KINDS,
+    apply,
+    restore,
+    restored_events,
+)
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.why.facts import Cause
 from replay.why.recorded_observer import RecordedFactObserver
 from replay.why.subject import Subject
@@ -172,9 +177,9 @@ class ImportedProjection:
         return from_znodes.partition_of(self.view, topic, number)
 
 
-def _restored(data: bytes) -> State:
+def _restored(data: bytes) -> ZooKeeperState:
     snapshot = decode_stored(_decoder.decode, data)
-    state = State()
+    state = ZooKeeperState()
     for part in snapshot.parts:
         restore(state, part)
     state.zxid = state.exact_from = snapshot.zxid

@@ -24,7 +24,7 @@ from replay.kafka_text.scala_text import immutable_set, joined
 Name = tuple[str, int]
 
 
-class _Asked(NamedTuple):
+class _RequestedElections(NamedTuple):
     """The partitions of a request, by the result."""
 
     unknown: list[Name]
@@ -77,9 +77,9 @@ class Elections(LogObserver):
             leader = one.leadership.leader if one.leadership is not None else -1
             self._log_result(one, leader)
 
-    def _sort(self, names: Iterable[Name]) -> _Asked:
+    def _sort(self, names: Iterable[Name]) -> _RequestedElections:
         context = self.log.context
-        asked = _Asked([], [], [], [])
+        asked = _RequestedElections([], [], [], [])
         for name in dict.fromkeys(names):
             one = context.find(*name)
             if one is None or not one.replicas:
@@ -92,7 +92,7 @@ class Elections(LogObserver):
                 asked.others.append(one)
         return asked
 
-    def _log_pending(self, asked: _Asked) -> None:
+    def _log_pending(self, asked: _RequestedElections) -> None:
         """Log, at a failover, the remaining partitions of a request."""
         unknown = [f"{topic}-{number}" for topic, number in asked.unknown]
         completed = [*unknown, *map(repr, asked.led)]
@@ -106,7 +106,7 @@ class Elections(LogObserver):
         for text, partitions in lists.items():
             self.log.info(CONTROLLER, f"{text}: {joined(partitions)}")
 
-    def _log_skipped(self, asked: _Asked, kind: str) -> None:
+    def _log_skipped(self, asked: _RequestedElections, kind: str) -> None:
         what, by = f"Skipping replica leader election ({kind}) for", self._trigger()
         for topic, number in asked.unknown:
             text = f"{what} partition {topic}-{number} by {by} since it doesn't exist."

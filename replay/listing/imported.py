@@ -16,7 +16,11 @@ from replay.listing.values import ListedDecision, ListedEvent, listed_event
 from replay.progress import Progress
 from replay.shadow_folds import DerivedWrites, ShadowCommand, ShadowObserver, shadow_folds
 from replay.stock_clusters.imported_log.encoding import event_of
-from replay.stock_clusters.imported_log.events import ImportedEvent, Observed, RequestInferred
+from replay.stock_clusters.imported_log.events import (
+    DecisionObserved,
+    ImportedEvent,
+    RequestInferred,
+)
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.subjects import paths_of_command, paths_of_transaction, subjects_of_transaction
@@ -43,7 +47,7 @@ class RecordDescriber:
         if isinstance(event, Transaction):
             self._subjects = subjects_of_transaction(event, self._chroot)
         # A record that classifies a transaction directly follows the transaction.
-        of_transaction = isinstance(event, (Transaction, Observed, RequestInferred))
+        of_transaction = isinstance(event, (Transaction, DecisionObserved, RequestInferred))
         subjects = self._subjects if of_transaction else ()
         broker = getattr(event, "broker", -1)
         if broker >= 0:
@@ -99,7 +103,7 @@ class DerivedDecisions:
             event = event_of(record)
             if isinstance(event, Transaction) and record.seq <= last:
                 before = (record, event)
-            elif isinstance(event, Observed) and before is not None:
+            elif isinstance(event, DecisionObserved) and before is not None:
                 yield _decision(*before, event, chroot, self._derived)
                 before = None
 
@@ -117,7 +121,7 @@ def _writes(commands: list[ShadowCommand]) -> Iterator[tuple[int, str, ShadowCom
 def _decision(
     record: EventRecord,
     transaction: Transaction,
-    observed: Observed,
+    observed: DecisionObserved,
     chroot: str,
     derived: DerivedWrites[ShadowCommand],
 ) -> DerivedDecision:

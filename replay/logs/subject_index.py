@@ -12,7 +12,7 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
 from replay.logs.broker_log import is_of_broker
 from replay.stock_clusters.imported_log import encoding
-from replay.stock_clusters.imported_log.events import ImportBegun, Observed, RequestInferred
+from replay.stock_clusters.imported_log.events import DecisionObserved, ImportBegun, RequestInferred
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.subjects import (
     subjects_of_broker,
@@ -78,7 +78,7 @@ class SubjectsOfRecords:
         if isinstance(event, Transaction):
             self._of_transaction = subjects_of_transaction(event, self._known_chroot())
         # A record that classifies a transaction as a decision or request follows the transaction.
-        if isinstance(event, (Transaction, Observed, RequestInferred)):
+        if isinstance(event, (Transaction, DecisionObserved, RequestInferred)):
             return self._of_transaction
         broker: int = getattr(event, "broker", -1)
         return () if broker < 0 else (f"broker {broker}",)

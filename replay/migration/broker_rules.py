@@ -6,7 +6,7 @@ from typing import Final
 from controller.core.errors import ConfigurationError
 from controller.core.protocol_versions import ProtocolVersion
 from controller.core.releases import LATEST, Release, release_named
-from replay.migration.findings import BrokerSettings, Finding, Subject, brokers_named
+from replay.migration.findings import BrokerSettings, Finding, MigratingCluster, brokers_named
 
 ENABLED: Final = "zookeeper.metadata.migration.enable"
 PROTOCOL: Final = "inter.broker.protocol.version"
@@ -37,7 +37,7 @@ _LOG_DIRS_SINCE: Final = "3.7-IV2"
 """A broker in migration mode may have several log directories (KafkaConfig.validateValues)."""
 
 
-def check_answers(subject: Subject) -> Iterator[Finding]:
+def check_answers(subject: MigratingCluster) -> Iterator[Finding]:
     """The settings of all brokers are known."""
     if subject.brokers is None:
         text = "the brokers' settings and releases are unknown: they are only in running brokers"
@@ -51,7 +51,7 @@ def check_answers(subject: Subject) -> Iterator[Finding]:
             yield Finding(check="settings", level="warning", text=text, where=where, advice=advice)
 
 
-def check_mode(subject: Subject) -> Iterator[Finding]:
+def check_mode(subject: MigratingCluster) -> Iterator[Finding]:
     """All brokers are in migration mode, or none is, as /controller and /migration need it."""
     able = [one for one in subject.answering if one.release >= _FIRST_WITH_MIGRATION]
     on = [one.broker for one in able if _is_on(one, ENABLED)]
@@ -79,7 +79,7 @@ def check_mode(subject: Subject) -> Iterator[Finding]:
         yield Finding(check="settings", level="ok", text=text)
 
 
-def check_quorum(subject: Subject) -> Iterator[Finding]:
+def check_quorum(subject: MigratingCluster) -> Iterator[Finding]:
     """All brokers name the same KRaft controllers, whose ids are no broker's."""
     for key in (_VOTERS, _BOOTSTRAP):
         named = {one.settings[key] for one in subject.answering if key in one.settings}
@@ -103,7 +103,7 @@ def check_quorum(subject: Subject) -> Iterator[Finding]:
         yield Finding(check="settings", level="error", text=text, where=where, advice=advice)
 
 
-def check_obstacles(subject: Subject) -> Iterator[Finding]:
+def check_obstacles(subject: MigratingCluster) -> Iterator[Finding]:
     """No setting keeps a broker from entering migration mode or, later, KRaft mode
     (KafkaConfig.validateValues)."""
     generated = _with(subject, _has_generated_id)
@@ -129,7 +129,7 @@ def check_obstacles(subject: Subject) -> Iterator[Finding]:
         yield Finding(check="settings", level="warning", text=text, where=where, advice=advice)
 
 
-def check_releases(subject: Subject) -> Iterator[Finding]:
+def check_releases(subject: MigratingCluster) -> Iterator[Finding]:
     """All brokers run one release, the last one with ZooKeeper."""
     releases = {one.broker: one.release for one in subject.answering}
     if not releases:
@@ -150,7 +150,7 @@ def check_releases(subject: Subject) -> Iterator[Finding]:
         yield Finding(check="release", level="ok", text=f"all brokers run Kafka {_spelt(lowest)}")
 
 
-def check_protocol(subject: Subject) -> Iterator[Finding]:
+def check_protocol(subject: MigratingCluster) -> Iterator[Finding]:
     """All brokers have one inter.broker.protocol.version, that of their release.
 
     The KRaft controllers have one metadata.version, and refuse brokers in migration mode whose
@@ -197,7 +197,7 @@ def _spelt(release: Release) -> str:
     return ".".join(map(str, release))
 
 
-def _with(subject: Subject, test: Callable[[BrokerSettings], bool]) -> list[int]:
+def _with(subject: MigratingCluster, test: Callable[[BrokerSettings], bool]) -> list[int]:
     return [one.broker for one in subject.answering if test(one)]
 
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from replay.migration import broker_rules, role_rules, work_rules
-from replay.migration.findings import Finding, Subject
+from replay.migration.findings import Finding, MigratingCluster
 
-Rule = Callable[[Subject], Iterator[Finding]]
+Rule = Callable[[MigratingCluster], Iterator[Finding]]
 
 RULES: Final[tuple[Rule, ...]] = (
     role_rules.check_controller,
@@ -27,7 +27,7 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 
 
-def findings_of(subject: Subject) -> list[Finding]:
+def findings_of(subject: MigratingCluster) -> list[Finding]:
     """What all rules find; an `ok` where a rule has nothing to object to."""
     found = [finding for rule in RULES for finding in rule(subject)]
     if subject.view is None:

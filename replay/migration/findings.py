@@ -39,7 +39,7 @@ class BrokerSettings(Struct, frozen=True, kw_only=True):
     fault: str = ""
 
 
-class Subject:
+class MigratingCluster:
     """The cluster that the rules judge.
 
     `view` are its znodes; None for the log of a daemon, which lacks those that the daemon does not

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from controller.core import znodes
 from controller.core.errors import ZnodeError
-from replay.migration.findings import Finding, Subject
+from replay.migration.findings import Finding, MigratingCluster
 
 _ROLL_BACK = (
     "if the migration goes on, nothing: do not run refold. To roll it back, stop all KRaft "
@@ -16,7 +16,7 @@ _DELETE_MIGRATION = (
 )
 
 
-def check_controller(subject: Subject) -> Iterator[Finding]:
+def check_controller(subject: MigratingCluster) -> Iterator[Finding]:
     """/controller is ephemeral. A KRaft controller creates it as a persistent znode
     (KafkaZkClient.tryRegisterKRaftControllerAsActiveController)."""
     if subject.view is None:
@@ -56,7 +56,7 @@ def check_controller(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def check_migration(subject: Subject) -> Iterator[Finding]:
+def check_migration(subject: MigratingCluster) -> Iterator[Finding]:
     """/migration does not exist, or belongs to the migration that is under way.
 
     A KRaft controller copies the metadata only if /migration does not say that it was copied
@@ -102,7 +102,7 @@ def check_migration(subject: Subject) -> Iterator[Finding]:
         yield Finding(check="migration", level="warning", text=text, where=where, advice=advice)
 
 
-def check_epoch(subject: Subject) -> Iterator[Finding]:
+def check_epoch(subject: MigratingCluster) -> Iterator[Finding]:
     """/controller_epoch can be read, and is not below the epoch of the KRaft controller, which
     writes its own epoch into the states of partitions (ZkTopicMigrationClient, KAFKA-20488)."""
     where = (znodes.CONTROLLER_EPOCH,)
@@ -128,7 +128,7 @@ def check_epoch(subject: Subject) -> Iterator[Finding]:
         yield Finding(check="epoch", level="ok", text=f"/controller_epoch is {epoch}")
 
 
-def check_partition_epochs(subject: Subject) -> Iterator[Finding]:
+def check_partition_epochs(subject: MigratingCluster) -> Iterator[Finding]:
     """No partition has a controller_epoch above /controller_epoch: a controller in ZooKeeper mode
     does not elect a leader for such a partition (KB 4.4, KAFKA-20488)."""
     if subject.epoch is None:

@@ -6,7 +6,7 @@ from typing import Final
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from replay.health.evaluate import State
-from replay.migration.findings import Finding, Subject, brokers_named
+from replay.migration.findings import Finding, MigratingCluster, brokers_named
 
 _REQUESTS: Final = (
     znodes.REASSIGN_PARTITIONS,
@@ -15,7 +15,7 @@ _REQUESTS: Final = (
 )
 
 
-def check_reassignments(subject: Subject) -> Iterator[Finding]:
+def check_reassignments(subject: MigratingCluster) -> Iterator[Finding]:
     """No partition is being reassigned, and no znode requests it."""
     moving = subject.in_state(State.REASSIGNING)
     requested = [one for one in _REQUESTS if subject.find(one) is not None]
@@ -33,7 +33,7 @@ def check_reassignments(subject: Subject) -> Iterator[Finding]:
         yield Finding(check="reassignments", level="ok", text="no reassignment")
 
 
-def check_deletions(subject: Subject) -> Iterator[Finding]:
+def check_deletions(subject: MigratingCluster) -> Iterator[Finding]:
     """No topic is being deleted: a KRaft controller removes the requests and keeps the topics
     (KRaftMigrationZkWriter.handleTopicsSnapshot)."""
     topics = [f"{znodes.DELETE_TOPICS}/{one.topic}" for one in subject.cluster.deletions]
@@ -56,7 +56,7 @@ def check_deletions(subject: Subject) -> Iterator[Finding]:
         yield Finding(check="deletions", level="ok", text="no deletion")
 
 
-def check_offline(subject: Subject) -> Iterator[Finding]:
+def check_offline(subject: MigratingCluster) -> Iterator[Finding]:
     """All partitions have a live leader. While a KRaft controller has the role, a leader that is
     not registered may be a broker in KRaft mode."""
     found = [
@@ -80,7 +80,7 @@ def check_offline(subject: Subject) -> Iterator[Finding]:
         yield Finding(check="offline partitions", level="ok", text="no partition is offline")
 
 
-def check_registered(subject: Subject) -> Iterator[Finding]:
+def check_registered(subject: MigratingCluster) -> Iterator[Finding]:
     """All brokers that have replicas are registered: the migration begins when all of them have
     registered with the KRaft controller (KRaftMigrationDriver.areZkBrokersReadyForMigration)."""
     live = {one.id for one in subject.cluster.brokers}
@@ -111,7 +111,7 @@ def check_registered(subject: Subject) -> Iterator[Finding]:
         yield Finding(check="brokers", level="ok", text=text)
 
 
-def check_readable(subject: Subject) -> Iterator[Finding]:
+def check_readable(subject: MigratingCluster) -> Iterator[Finding]:
     """Topics, states and registrations can be read: a KRaft controller ends its copy at a znode
     that it cannot parse."""
     unreadable = list(_unreadable(subject))
@@ -126,7 +126,7 @@ def check_readable(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _unreadable(subject: Subject) -> Iterator[str]:
+def _unreadable(subject: MigratingCluster) -> Iterator[str]:
     view = subject.view
     if view is None:
         return

@@ -10,7 +10,7 @@ from replay.progress import Progress
 from replay.report.observing import EVERYTHING, ReportShadowObserver
 from replay.report.reading import LiveBrokers, Reading, SessionLifetime, TimedDecision, TimedEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
-from replay.stock_clusters.imported_log.restored import apply
+from replay.stock_clusters.imported_log.state_events import apply
 from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Terms
 from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,

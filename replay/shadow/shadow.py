@@ -9,7 +9,6 @@ from typing import Final, Protocol
 
 from controller.printable import printable
 from eventstore.reader import LogReader
-from eventstore.records import EventRecord
 from replay.agreement.live import EVIDENCE_MS, IsStopping, LiveAgreement, LiveSettings
 from replay.agreement.records_between import with_records_between
 from replay.agreement.results import Divergence
@@ -17,8 +16,7 @@ from replay.logs.decode import UPCASTERS
 from replay.shadow.status import ShadowStatus, status_of, write_status
 from replay.shadow.summary import ShadowResult
 from replay.stock_clusters.imported_log.encoding import event_of
-from replay.stock_clusters.imported_log.events import ImportedEvent
-from replay.stock_clusters.imported_log.reading import open_imported
+from replay.stock_clusters.imported_log.reading import ImportedRecord, open_imported
 from replay.stock_clusters.imports.following import FollowedImport
 
 POLL_SECONDS: Final = 0.5
@@ -230,9 +228,9 @@ def _in_counts(status: ShadowStatus) -> str:
     )
 
 
-def _batches(reader: LogReader) -> Iterator[list[tuple[EventRecord, ImportedEvent]]]:
+def _batches(reader: LogReader) -> Iterator[list[ImportedRecord]]:
     """The records of a log. A batch never ends between a transaction and its classification."""
-    batch: list[tuple[EventRecord, ImportedEvent]] = []
+    batch: list[ImportedRecord] = []
     for record in reader.events():
         if len(batch) >= _BATCH and record.cause is None:
             yield batch

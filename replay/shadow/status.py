@@ -13,7 +13,7 @@ from controller.core.metrics_observer import Sample
 from controller.exposition import TimedSample, prometheus_text
 from eventstore.errors import LogError
 from eventstore.folders import replacing
-from replay.agreement.results import Side
+from replay.agreement.results import DetailedTally
 from replay.shadow.summary import ShadowResult
 
 _FILE: Final = "shadow.json"
@@ -112,7 +112,7 @@ def read_status(folder: Path) -> ShadowStatus | None:
         raise LogError(path, f"cannot be read: {error}; delete it") from None
 
 
-def _counts(side: Side, unseen: int) -> Counts:
+def _counts(side: DetailedTally, unseen: int) -> Counts:
     explained = side.diverging - side.unexplained
     return Counts(
         side.agreed, explained, side.differs - explained, side.missing, side.extra, unseen

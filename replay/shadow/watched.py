@@ -24,8 +24,8 @@ from controller.zookeeper.observations import (
     ZnodeSeen,
 )
 from replay.stock_clusters.zookeeper_log.damage import Damage
-from replay.stock_clusters.zookeeper_log.merging import Unwatched
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.merging import UnwatchedChanges
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     Check,
@@ -53,7 +53,7 @@ _BY_ONE: Final = -1
 _CODES: Final = {Create: OpCode.CREATE_2, SetData: OpCode.SET_DATA, Delete: OpCode.DELETE}
 
 
-class Observed(Protocol):
+class ObservationSource(Protocol):
     """What a session has observed. `pull` returns what is new, and raises ReplayError; `put_back`
     keeps observations for the next call."""
 
@@ -82,7 +82,7 @@ class WatchedTransactions:
     are the transactions that wrote those znodes next.
     """
 
-    def __init__(self, observed: Observed) -> None:
+    def __init__(self, observed: ObservationSource) -> None:
         self.session = _NO_SESSION
         self.zxid = 0
         self.file = "ZooKeeper"
@@ -104,9 +104,9 @@ class WatchedTransactions:
         self._last_ms = 0
         self._assignments: dict[str, dict[int, Assignment]] = {}
 
-    def state(self) -> State:
+    def state(self) -> ZooKeeperState:
         """The state when all znodes were read. Waits for nothing."""
-        state = State()
+        state = ZooKeeperState()
         for one in sorted(self._seen.values(), key=lambda each: each.path):
             state.tree.put(
                 one.path,
@@ -135,11 +135,11 @@ class WatchedTransactions:
         """Take the observations up to the first complete reading of all znodes."""
         self._pull(0.0)
 
-    def read(self, limit: int, now: float) -> Iterator[Transaction | Unwatched]:
+    def read(self, limit: int, now: float) -> Iterator[Transaction | UnwatchedChanges]:
         """The complete transactions; as of GrowingLogs."""
         self._pull(now)
         if self._is_over:
-            yield Unwatched(self.zxid)
+            yield UnwatchedChanges(self.zxid)
             return
         ready: list[int] = []
         while self._since and now - self._since[0][0] >= _HELD_SECONDS and len(ready) < limit:
@@ -360,7 +360,7 @@ def _is_by_controllers_broker(operation: Operation) -> bool:
     if isinstance(operation, (Check, Error)):
         return False
     path = operation.path
-    return path.startswith((f"{znodes.TOPICS}/", "/config/")) or path in (
+    return path.startswith((f"{znodes.TOPICS}/", f"{znodes.CONFIGS}/")) or path in (
         znodes.FEATURE,
         znodes.PRODUCER_IDS,
     )

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from replay.errors import ReplayError
-from replay.explore.generators.variation import varied
+from replay.explore.generators.variation import vary_times
 from replay.explore.numbers import RandomNumbers, seed_of
 from replay.what_if.causes import Cause
 from replay.what_if.conditions import Condition, has_bad_outcome
@@ -89,7 +89,7 @@ def future_causes(causes: Sequence[Cause], seed: int, number: int) -> list[Cause
             continue
         numbers = RandomNumbers(seed_of(seed, number) ^ _key(cause))
         if numbers.chance(HAPPENS_PERCENT):
-            found += varied([cause], numbers)
+            found += vary_times([cause], numbers)
     return sorted(found, key=lambda one: one.at_ms)
 
 

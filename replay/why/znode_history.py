@@ -30,8 +30,8 @@ from replay.stock_clusters.imported_log.events import (
     ZnodesRestored,
 )
 from replay.stock_clusters.imported_log.reading import ImportedLog
-from replay.stock_clusters.imported_log.restored import apply
-from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Terms, find
+from replay.stock_clusters.imported_log.state_events import apply
+from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Terms, find_znode
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     CloseSession,
@@ -133,7 +133,10 @@ class ZnodeHistory:
             yield from map(Delete, event.paths)
         elif isinstance(event, ZnodesRestored):
             for path, data, version in zip(event.paths, event.data, event.versions, strict=True):
-                if find(self._state.tree, path) is None and znodes.partition_of_state(path) is None:
+                if (
+                    find_znode(self._state.tree, path) is None
+                    and znodes.partition_of_state(path) is None
+                ):
                     yield Create(path, data, OPEN_ACL, False, 0)
                 else:
                     yield SetData(path, data, version)

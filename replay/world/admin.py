@@ -35,7 +35,7 @@ ATTEMPTS_MAX: Final = 40
 """How often a request is sent before the administrator gives up."""
 
 
-class Outcome(NamedTuple):
+class AdminOutcome(NamedTuple):
     """What became of a request of an act: the reply or response, None if the administrator gave
     up."""
 
@@ -50,7 +50,7 @@ class Admin:
     def __init__(
         self, clock: Clock, network: Network, process_of: Callable[[int], str], seed: int
     ) -> None:
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[AdminOutcome] = []
         self.clock = clock
         self.network = network
         self.process_of = process_of
@@ -147,7 +147,7 @@ class _Running:
         self._next(request)
 
     def _note(self, reply: Reply | ApiResponse | None) -> None:
-        self._admin.outcomes.append(Outcome(self._admin.clock.now_us, self._act, reply))
+        self._admin.outcomes.append(AdminOutcome(self._admin.clock.now_us, self._act, reply))
 
 
 class _Call:

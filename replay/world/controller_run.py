@@ -41,10 +41,17 @@ from replay.world.controller_endpoint import ControllerEndpoint
 from replay.world.draws import Draws
 from replay.world.network import Network
 from replay.world.observer import Observer
-from replay.world.scheduler import MS, SECOND, ProcessClock, ScheduledAction, Scheduler
+from replay.world.scheduler import (
+    MS,
+    SECOND,
+    WALL_START_MS,
+    ProcessClock,
+    ScheduledAction,
+    Scheduler,
+)
 from replay.world.session_driver import SessionDriver, settings_of
 
-START_NS: Final = 1_700_000_000_000_000_000
+START_NS: Final = WALL_START_MS * 1_000_000
 """The wall clock at the beginning of a simulation, in nanoseconds."""
 
 _CLOSE_US_MAX: Final = 5 * SECOND

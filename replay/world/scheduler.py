@@ -14,6 +14,9 @@ MS: Final = 1_000
 """Microseconds of one millisecond. All times of the simulation are whole microseconds."""
 SECOND: Final = 1_000_000
 
+WALL_START_MS: Final = 1_700_000_000_000
+"""The wall clock at the start of a simulation, in milliseconds."""
+
 
 class ScheduledAction:
     """An action that is due at a time, until it is cancelled."""

@@ -46,12 +46,12 @@ from replay.world.broker.detached import DetachedBroker
 from replay.world.messages import PartitionError
 from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from replay.world.requests import Exists, GetData, Request, Result
+from replay.world.scheduler import WALL_START_MS
 from replay.world.zookeeper import ZooKeeper
 
 _BROKER_REQUESTS = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
 _SESSION_TIMEOUT_MS: Final = 6000
-_START_MS: Final = 1_700_000_000_000
 _EVENTS_OF_A_RUN_MAX: Final = 20_000
 """No cluster of this size needs so many events: the controller is in an endless loop."""
 PERSISTENT: Final = (
@@ -89,7 +89,7 @@ class Simulation:
         self.before: Callable[[Issued], None] = lambda issued: None
         self.broker_errors: Callable[[BrokerRequest], list[PartitionError]] = lambda request: []
         self.probed: Callable[[int], str] = lambda broker: REFUSES
-        self.now_ms = _START_MS
+        self.now_ms = WALL_START_MS
         self.session = 0
         self.is_stopped = False
         self._inbox: deque[tuple[str, Event]] = deque()
@@ -308,5 +308,5 @@ def _empty_cluster() -> ZooKeeper:
     zookeeper = ZooKeeper()
     session = zookeeper.create_session()
     for path in PERSISTENT:
-        zookeeper.apply(session, Create(path), _START_MS)
+        zookeeper.apply(session, Create(path), WALL_START_MS)
     return zookeeper

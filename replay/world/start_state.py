@@ -11,10 +11,10 @@ from controller.core.values import ANY_VERSION, Assignment
 from controller.core.znodes.topics import TopicContent, write_topic
 from replay.world.draws import Draws
 from replay.world.scenario import Scenario
+from replay.world.scheduler import WALL_START_MS
 from replay.world.zookeeper import ZooKeeper
 
 CLUSTER_ID: Final = "worldworldworldworldwo"
-START_MS: Final = 1_700_000_000_000
 
 PERSISTENT: Final = (
     "/admin",
@@ -24,11 +24,11 @@ PERSISTENT: Final = (
     "/brokers/seqid",
     znodes.TOPICS,
     "/cluster",
-    "/config",
+    znodes.CONFIGS,
     znodes.BROKER_CONFIGS,
     znodes.CONFIG_CHANGES,
-    "/config/clients",
-    "/config/ips",
+    znodes.CLIENT_CONFIGS,
+    znodes.IP_CONFIGS,
     znodes.TOPIC_CONFIGS,
     znodes.USER_CONFIGS,
     "/consumers",
@@ -50,7 +50,7 @@ def start_state(scenario: Scenario) -> ZooKeeper:
 
 def _znodes(scenario: Scenario) -> dict[str, bytes]:
     found = dict.fromkeys(PERSISTENT, b"")
-    found["/cluster/id"] = msgspec.json.encode({"version": "1", "id": CLUSTER_ID})
+    found[znodes.CLUSTER_ID] = msgspec.json.encode({"version": "1", "id": CLUSTER_ID})
     draws = Draws(scenario.seed, "start")
     has_ids = ProtocolVersion(scenario.protocol).has_topic_ids
     for topic in scenario.topics:
@@ -68,8 +68,10 @@ def _znodes(scenario: Scenario) -> dict[str, bytes]:
 def _put(server: ZooKeeper, session: int, path: str, data: bytes) -> None:
     parts = path.split("/")
     for end in range(2, len(parts)):
-        server.apply(session, Create("/".join(parts[:end])), START_MS)
-    created = server.apply(session, Create(path, data), START_MS).result.error
+        server.apply(session, Create("/".join(parts[:end])), WALL_START_MS)
+    created = server.apply(session, Create(path, data), WALL_START_MS).result.error
     if created == NODE_EXISTS:
-        created = server.apply(session, SetData(path, data, ANY_VERSION), START_MS).result.error
+        created = server.apply(
+            session, SetData(path, data, ANY_VERSION), WALL_START_MS
+        ).result.error
     assert created == OK, (path, created)

@@ -16,7 +16,7 @@ import typer
 from msgspec import Struct
 
 from eventstore.errors import LogError
-from replay.agreement.comparison import agree, imported
+from replay.agreement.comparison import agree, temporary_import
 from replay.agreement.results import AgreementResult
 from replay.errors import ReplayError
 from replay.stock_clusters.imports.importing import Selection
@@ -44,7 +44,7 @@ def trials(recording: Path, seeds: Iterable[int]) -> Iterator[Trial]:
         with TemporaryDirectory(prefix="refold-corrupted-") as folder:
             copy = Path(folder) / "copy"
             corruption = corrupt(recording, copy, seed)
-            with imported(copy, Selection(), lambda *_: None) as log:
+            with temporary_import(copy, Selection(), lambda *_: None) as log:
                 yield Trial(seed, corruption, agree(log))
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from replay.agreement.comparison import agree, imported
-from replay.agreement.results import AgreementResult, Side
+from replay.agreement.comparison import agree, temporary_import
+from replay.agreement.results import AgreementResult, DetailedTally
 from replay.stock_clusters.imports.importing import Selection
 from tools.agreement.corruptions import folder_of
 from tools.agreement.fewer_logs import LEFT_OUT, copy_with_fewer_logs
@@ -33,7 +33,7 @@ def recordings_in(folders: Iterable[Path]) -> list[Path]:
 
 def agreement_of(recording: Path) -> AgreementResult:
     """The result of one recording."""
-    with imported(recording, Selection(), lambda *_: None) as log:
+    with temporary_import(recording, Selection(), lambda *_: None) as log:
         result = agree(log)
     result.source = recording.name.removesuffix(_SUFFIX)
     return result
@@ -63,7 +63,7 @@ def is_good(result: AgreementResult) -> bool:
     return result.agrees and all(map(_is_little, (result, result.requests)))
 
 
-def _is_little(side: Side) -> bool:
+def _is_little(side: DetailedTally) -> bool:
     limit = max(_EXPLAINED_MIN, side.decisions * _EXPLAINED_PERCENT // 100)
     return _explained(side) <= limit
 
@@ -81,7 +81,7 @@ def _rows(results: Sequence[AgreementResult]) -> Iterator[str]:
     yield f"| **all** | {cells} |\n"
 
 
-def _cells(sides: Sequence[Side]) -> Iterator[str]:
+def _cells(sides: Sequence[DetailedTally]) -> Iterator[str]:
     yield str(sum(one.decisions for one in sides))
     yield str(sum(one.agreed for one in sides))
     verdicts = ("differs", "missing", "extra")
@@ -89,5 +89,5 @@ def _cells(sides: Sequence[Side]) -> Iterator[str]:
     yield str(sum(map(_explained, sides)))
 
 
-def _explained(side: Side) -> int:
+def _explained(side: DetailedTally) -> int:
     return sum(len(one.zxids) for one in side.explained)

@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 from controller.core.values import NO_LEADER
 from controller.core.znodes import BROKER_IDS, CONTROLLER, CONTROLLER_EPOCH, partition_of_state
 from replay.errors import ReplayError
-from replay.stock_clusters.imported_log.events import Observed
+from replay.stock_clusters.imported_log.events import DecisionObserved
 from replay.stock_clusters.zookeeper_log.source import Source, open_source
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
@@ -122,7 +122,7 @@ class _Search:
         self._found: dict[str, tuple[_Change, int]] = {}
         self._counts: Counter[str] = Counter()
         self._last_of_term: dict[int, int] = {}
-        self._doubles: list[tuple[Transaction, Observed]] = []
+        self._doubles: list[tuple[Transaction, DecisionObserved]] = []
 
     def changes(self) -> Mapping[str, _Change]:
         """One change for each of KINDS for which the incident has a decision."""
@@ -131,7 +131,7 @@ class _Search:
             found = self._incident.decisions.classify(transaction)
             multi = transaction.content
             if (
-                isinstance(found, Observed)
+                isinstance(found, DecisionObserved)
                 and not found.error
                 and not found.warm
                 and isinstance(multi, Multi)
@@ -149,7 +149,7 @@ class _Search:
         corruption = structs.replace(change.corruption, is_last_of_term=is_last)
         return structs.replace(change, corruption=corruption)
 
-    def _decision(self, transaction: Transaction, multi: Multi, found: Observed) -> None:
+    def _decision(self, transaction: Transaction, multi: Multi, found: DecisionObserved) -> None:
         if transaction.zxid != self._last_zxid:
             # Without its last transaction the log would only end earlier.
             self._keep("dropped", transaction, found, ())
@@ -173,7 +173,7 @@ class _Search:
             if self._incident.decisions.classify(changed) == found:
                 self._keep(how, transaction, found, (changed,), data)
 
-    def _election(self, transaction: Transaction, multi: Multi, found: Observed) -> None:
+    def _election(self, transaction: Transaction, multi: Multi, found: DecisionObserved) -> None:
         """Change one of the two writes."""
         data: bytes | None
         for place, one in enumerate(multi.operations):
@@ -193,7 +193,7 @@ class _Search:
             # Without its last transaction the log would only end earlier.
             self._keep("dropped", transaction, found, ())
 
-    def _is_edited(self, written: Create | SetData, found: Observed) -> bool:
+    def _is_edited(self, written: Create | SetData, found: DecisionObserved) -> bool:
         path = written.path.removeprefix(self._incident.chroot)
         return found.what in _EDITS and (
             found.what == "assignment" or partition_of_state(path) is not None
@@ -246,7 +246,7 @@ class _Search:
         self,
         how: str,
         transaction: Transaction,
-        found: Observed,
+        found: DecisionObserved,
         instead: tuple[Transaction, ...],
         after: bytes | None = None,
         shifted_to: int = _NO_ZXID,

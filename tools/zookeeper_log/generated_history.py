@@ -13,8 +13,8 @@ from msgspec import structs
 
 from controller.core import znodes
 from replay.stock_clusters.imports.digests import VERSION, digest_of
-from replay.stock_clusters.imports.terms import find
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.imports.terms import find_znode
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     Check,
@@ -75,7 +75,7 @@ def transactions(number: int, partitions: int = 1000) -> Iterator[Transaction]:
 
 def with_digests(history: Iterable[Transaction]) -> Iterator[Transaction]:
     """A history that begins with an empty ZooKeeper, each transaction with its digest."""
-    state = State()
+    state = ZooKeeperState()
     tree = state.tree
     total = sum(digest_of(*one) for one in tree.dump().items())
     for one in history:
@@ -83,7 +83,7 @@ def with_digests(history: Iterable[Transaction]) -> Iterator[Transaction]:
         state.apply(one)
         before = {path: znode for path, znode in reversed(tree.commit())}
         for path, znode in before.items():
-            total += digest_of(path, find(tree, path)) - digest_of(path, znode)
+            total += digest_of(path, find_znode(tree, path)) - digest_of(path, znode)
         if isinstance(one.content, Error):
             yield one
         else:

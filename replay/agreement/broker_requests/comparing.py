@@ -132,7 +132,7 @@ def _sum(tallies: Iterable[Tally]) -> Tally:
     return Tally(**{name: sum(one[name] for one in columns) for name in Tally.__struct_fields__})
 
 
-class _Found(Struct):
+class _MatchedRequest(Struct):
     """A request of the fold, and its counterpart in each log.
 
     `is_moved`: the counterpart is at another position. `is_passed_over`: the broker served later
@@ -207,7 +207,7 @@ class _Queue:
         span: LogSpan,
         unknown_calls: UnknownCalls,
     ) -> None:
-        self._found = [_Found(one) for one in ours]
+        self._found = [_MatchedRequest(one) for one in ours]
         self._sent_to_all = sent_to_all
         self._span = span
         self._is_cut = is_cut
@@ -233,7 +233,7 @@ class _Queue:
                 other.logged, other.is_moved = theirs, True
         self._found = _in_log_order(self._found)
 
-    def _within(self, span: LogSpan, earlier: int = 0) -> list[_Found]:
+    def _within(self, span: LogSpan, earlier: int = 0) -> list[_MatchedRequest]:
         """The requests that may be in a log.
 
         Of the requests before the log begins, these are the last `earlier` ones.
@@ -264,7 +264,7 @@ class _Queue:
         self._missing = self._united(missing_of_log)
         self._move_extra()
 
-    def _find_served(self, found: Sequence[_Found], served: Sequence[SentRequest]) -> None:
+    def _find_served(self, found: Sequence[_MatchedRequest], served: Sequence[SentRequest]) -> None:
         pairs = self._align(found, served, is_beginning=True)
         for i, j in pairs:
             if i is not None and j is not None:
@@ -275,7 +275,7 @@ class _Queue:
         for i in _passed_over(pairs, served):
             found[i].is_passed_over = True
 
-    def _place_served(self, within: Iterable[_Found]) -> None:
+    def _place_served(self, within: Iterable[_MatchedRequest]) -> None:
         """Pair unpaired requests of both sides, at another position or of another registration."""
         left = [(one.ours, one) for one in within if one.served is None]
         for theirs in self._take_missing():
@@ -315,7 +315,7 @@ class _Queue:
         return missing
 
     def _align(
-        self, found: Sequence[_Found], kafka: Sequence[SentRequest], *, is_beginning: bool
+        self, found: Sequence[_MatchedRequest], kafka: Sequence[SentRequest], *, is_beginning: bool
     ) -> list[Pair]:
         ours = [one.ours for one in found]
         return align(ours, kafka, agrees, self._are_alike, is_beginning=is_beginning)
@@ -343,13 +343,13 @@ class _Queue:
         for request in self._repeated:
             result.tally_of(request).repeated += 1
 
-    def _is_logged(self, found: _Found) -> bool:
+    def _is_logged(self, found: _MatchedRequest) -> bool:
         """Whether state-change.log would have the request, if it was sent."""
         first, last, _, settled = self._span
         is_within = max(first, settled) <= found.ours.seq <= last
         return self._is_log_there and (found.logged is not None or is_within)
 
-    def _judge(self, found: _Found, result: TermRequests, *, is_logged: bool) -> None:
+    def _judge(self, found: _MatchedRequest, result: TermRequests, *, is_logged: bool) -> None:
         ours = found.ours
         tally = result.tally_of(ours)
         theirs = found.logged if is_logged else found.served
@@ -367,7 +367,7 @@ class _Queue:
             tally.unjudged += 1
 
 
-def _in_log_order(found: Iterable[_Found]) -> list[_Found]:
+def _in_log_order(found: Iterable[_MatchedRequest]) -> list[_MatchedRequest]:
     """The requests in the order of state-change.log, which also holds for the request log.
 
     A request that state-change.log lacks stays after the request it was sent after.

@@ -33,13 +33,14 @@ from replay.agreement.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.api_requests import UnreadableRequestError, api_request_of
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
+    DecisionObserved,
     ImportedEvent,
     ImportEnded,
-    Observed,
     RequestInferred,
     RequestServed,
     StateChangeLogged,
 )
+from replay.stock_clusters.imported_log.reading import ImportedRecord
 from replay.stock_clusters.imports.coverage import RequestLogCoverage
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
@@ -67,7 +68,7 @@ _KEPT: Final = 8
 """The last writes of a session that are kept in any case."""
 
 
-class _Sent(NamedTuple):
+class _StateWrite(NamedTuple):
     """A write of a partition's state."""
 
     seq: int
@@ -75,7 +76,7 @@ class _Sent(NamedTuple):
     cxid: int
     partition: tuple[str, int]
 
-    def is_followed_by(self, other: "_Sent") -> bool:
+    def is_followed_by(self, other: "_StateWrite") -> bool:
         """Whether another write was sent together with this one."""
         return other.cxid == self.cxid + 1 and other.time_ms <= self.time_ms + _TOGETHER_MS
 
@@ -83,9 +84,7 @@ class _Sent(NamedTuple):
 class Index:
     """The result of the first reading of a log."""
 
-    def __init__(
-        self, records: Iterable[tuple[EventRecord, ImportedEvent]], chroot: str, view: ZnodeView
-    ) -> None:
+    def __init__(self, records: Iterable[ImportedRecord], chroot: str, view: ZnodeView) -> None:
         """Read all records. `view` shows the state before them."""
         self._existing = set(view.children(znodes.TOPICS))
         self.keeps_topics: set[int] = set()
@@ -117,7 +116,7 @@ class Index:
         """Sessions that begin with a new broker process."""
         self._closings: list[tuple[int, int, int]] = []
         self._ends: dict[int, int] = {}
-        self._sent: dict[int, list[_Sent]] = defaultdict(list)
+        self._sent: dict[int, list[_StateWrite]] = defaultdict(list)
         self._stopped_ms: dict[int, list[int]] = defaultdict(list)
         self._timeouts: dict[int, int] = {}
         self._silences: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -139,7 +138,7 @@ class Index:
         self._look_at(view)
         self.extend(records)
 
-    def extend(self, records: Iterable[tuple[EventRecord, ImportedEvent]]) -> None:
+    def extend(self, records: Iterable[ImportedRecord]) -> None:
         """Read further records. A transaction and its classification come together."""
         previous: tuple[EventRecord, Transaction] | None = None
         for record, event in records:
@@ -151,14 +150,14 @@ class Index:
                 self._take_session(record.seq, event)
                 self._take_existence(record.seq, event)
                 self.coverage.take_transaction(event.time_ms)
-            elif isinstance(event, (Observed, RequestInferred)):
+            elif isinstance(event, (DecisionObserved, RequestInferred)):
                 if previous is not None:
                     self._take_decision(*previous)
                 if isinstance(event, RequestInferred) and previous is not None:
                     self.inferred.take(record.seq, previous[1], event)
                 elif previous is not None:
                     self.inferred.take_decision(previous[1].session)
-                if isinstance(event, Observed) and previous is not None:
+                if isinstance(event, DecisionObserved) and previous is not None:
                     self._take_observed(previous[1], event)
             else:
                 self._take(record, event)
@@ -405,7 +404,7 @@ class Index:
         if topic_id is not None and (not ids or ids[-1][1] != topic_id):
             ids.append((seq, topic_id))
 
-    def _take_observed(self, transaction: Transaction, event: Observed) -> None:
+    def _take_observed(self, transaction: Transaction, event: DecisionObserved) -> None:
         session, term = transaction.session, (event.broker, event.epoch)
         if event.what == "election":
             self._epochs[session].append(event.epoch)
@@ -422,7 +421,7 @@ class Index:
                 named.append((record.seq, partition))
                 sent = self._sent[transaction.session]
                 time_ms, cxid = transaction.time_ms, transaction.cxid
-                sent.append(_Sent(record.seq, time_ms, cxid, partition))
+                sent.append(_StateWrite(record.seq, time_ms, cxid, partition))
             subject = subject_of(path)
             if subject.topic is not None and subject.kind in OF_TOPICS:
                 named.append((record.seq, (subject.topic, -1)))

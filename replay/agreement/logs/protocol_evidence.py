@@ -22,11 +22,11 @@ _FIRST_WITH_FEATURES: Final = 5
 _RECOVERY: Final = b"leader_recovery_state"
 
 
-class _OfController(Struct):
+class _ControllerRequest(Struct):
     controllerEpoch: int
 
 
-_of_controller_decoder: Final = msgspec.json.Decoder(_OfController)
+_controller_request_decoder: Final = msgspec.json.Decoder(_ControllerRequest)
 
 
 class ProtocolEvidence:
@@ -110,4 +110,4 @@ class ProtocolEvidence:
 def _note(versions: dict[int, int], request: bytes, version: int) -> None:
     """Note the version for the epoch of the controller that sent the request."""
     with suppress(msgspec.DecodeError):
-        versions[_of_controller_decoder.decode(request).controllerEpoch] = version
+        versions[_controller_request_decoder.decode(request).controllerEpoch] = version

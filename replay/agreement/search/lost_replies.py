@@ -15,7 +15,7 @@ from eventstore.reader import LogReader
 from replay.agreement.assumptions import Assumptions
 from replay.agreement.search.search import Hypothesis, Run
 from replay.stock_clusters.imported_log.encoding import event_of
-from replay.stock_clusters.imported_log.events import Observed
+from replay.stock_clusters.imported_log.events import DecisionObserved
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
 _KINDS: Final = ("transaction", "observed")
@@ -58,7 +58,7 @@ def may_have_lost_replies(reader: LogReader) -> bool:
         event = event_of(record)
         if isinstance(event, Transaction):
             session = event.session
-        elif isinstance(event, Observed):
+        elif isinstance(event, DecisionObserved):
             if event.error in _ERRORS and is_done.get(session):
                 return True
             is_done[session] = not event.error

@@ -67,7 +67,7 @@ _SESSION_TIMEOUT_MS: Final = 6000
 _NS_A_MS: Final = 1_000_000
 
 
-class Moment(NamedTuple):
+class LogPosition(NamedTuple):
     """A moment of the log: a record, its time, and the last transaction by then."""
 
     seq: int
@@ -147,7 +147,7 @@ class ShadowFold(Checkpointed):
         """The last record whose writes the fold has taken into account."""
         self.zxid = 0
         """The last transaction that the log has reached."""
-        self.waiting = Moment(0, 0, 0)
+        self.waiting = LogPosition(0, 0, 0)
         """Since when it waits for the answer to its last read or the outcome of its last batch."""
 
     @property
@@ -314,12 +314,12 @@ class ShadowFold(Checkpointed):
             self.rule = one.reason.rule
             if isinstance(command, READS):
                 self.read = (one, command)
-                self.waiting = Moment(self.seq, self.now_ms, self.zxid)
+                self.waiting = LogPosition(self.seq, self.now_ms, self.zxid)
                 self.step = self.step._replace(read=self.step.read + 1)
             elif isinstance(command, (WriteZnodes, WriteAtomically)):
                 is_atomic = isinstance(command, WriteAtomically)
                 self.batch = WriteBatch(one.id, command.operations, self._view, is_atomic=is_atomic)
-                self.waiting = Moment(self.seq, self.now_ms, self.zxid)
+                self.waiting = LogPosition(self.seq, self.now_ms, self.zxid)
             elif isinstance(command, _REQUESTS):
                 request = self.with_cause(sent_request_of(command, self.seq))
                 self.sent.append(request)

@@ -29,7 +29,7 @@ from replay.cli.redacted import Redact
 from replay.description.phrases import some
 
 if TYPE_CHECKING:
-    from replay.fleet.decoding import Decoded
+    from replay.fleet.decoding import DecodingResult
     from replay.fleet.ingest import IngestResult
 
 app = typer.Typer(
@@ -180,6 +180,6 @@ def _print(result: "IngestResult") -> None:
     )
 
 
-def _print_decoded(result: "Decoded") -> None:
+def _print_decoded(result: "DecodingResult") -> None:
     batches = "1 batch" if result.batches == 1 else f"{result.batches} batches"
     typer.echo(f"{result.table}: {batches} decoded; {result.seconds:.1f} s")

@@ -9,7 +9,7 @@ from controller.printable import printable
 
 if TYPE_CHECKING:
     from replay.fleet.manifest import LogCompleteness
-    from replay.fleet.set_aside import SetAside
+    from replay.fleet.set_aside import SetAsideInput
 
 INCOMPLETE: Final = 1
 """The exit status of a command whose result lacks something that exists."""
@@ -18,7 +18,7 @@ _TEXTS_MAX: Final = 5
 
 
 def print_incomplete(
-    set_aside: "Sequence[SetAside]",
+    set_aside: "Sequence[SetAsideInput]",
     all_set_aside: int,
     logs: "Sequence[LogCompleteness]",
     all_incomplete: int,

@@ -16,10 +16,10 @@ from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.agreement.assumptions import Assumptions
 from replay.agreement.comparison import read_records
-from replay.agreement.conformance import paired
+from replay.agreement.conformance import pair_decisions
 from replay.agreement.gap_free_ranges import gap_free_ranges
 from replay.agreement.logs.index import Index
-from replay.agreement.results import AgreementResult, Side, result_of
+from replay.agreement.results import AgreementResult, DetailedTally, result_of
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.agreement.znode_view import ZnodeView
 from replay.diff.messages import AgreementSummary, Disagreement, FoldedLog
@@ -30,9 +30,9 @@ from replay.diff.version.imported_zookeeper import ImportedZooKeeper
 from replay.progress import Progress
 from replay.shadow_folds import ShadowObserver, shadow_folds
 from replay.stock_clusters.imported_log.encoding import event_of
-from replay.stock_clusters.imported_log.events import Observed
+from replay.stock_clusters.imported_log.events import DecisionObserved
 from replay.stock_clusters.imported_log.reading import ImportedLog
-from replay.stock_clusters.imported_log.restored import apply
+from replay.stock_clusters.imported_log.state_events import apply
 
 
 def fold_imported(
@@ -107,7 +107,7 @@ class _FoldedRange(Struct, frozen=True):
 
 
 def _agreed(result: AgreementResult) -> AgreementSummary:
-    both = Side()
+    both = DetailedTally()
     both.go_on_with(result)
     both.go_on_with(result.requests)
     return AgreementSummary(
@@ -123,7 +123,7 @@ def _elections(log: ImportedLog) -> Iterator[int]:
     criteria = EventFilter(first_seq=log.first_seq, last_seq=log.last_seq, kinds=("observed",))
     for record in log.reader.events(criteria):
         event = event_of(record)
-        if record.cause is not None and isinstance(event, Observed) and is_election(event):
+        if record.cause is not None and isinstance(event, DecisionObserved) and is_election(event):
             yield record.cause
 
 
@@ -138,7 +138,9 @@ def _simulate(
     log = next(islice(gap_free_ranges(reader), folded.number, None))
     view = ZnodeView(log.state.tree, log.begun.chroot)
     run: ImportedRun | None = None
-    for record, event, found in paired(read_records(log, "following", reader.last_seq, progress)):
+    for record, event, found in pair_decisions(
+        read_records(log, "following", reader.last_seq, progress)
+    ):
         if record.seq > folded.index.last_transaction:
             break
         if record.seq == begun:

@@ -11,14 +11,14 @@ from typing import Final
 
 from controller.core.operations import OK
 from eventstore.records import EventRecord
-from replay.agreement.conformance import Found
+from replay.agreement.conformance import DecisionEvent
 from replay.agreement.logs.index import Index
 from replay.diff.version import assumptions
 from replay.diff.version.fold_recorder import TimelineRecorder
 from replay.diff.version.imported_term import ImportedTerm
 from replay.diff.version.imported_zookeeper import ImportedZooKeeper
 from replay.shadow_folds import ShadowObserver
-from replay.stock_clusters.imported_log.events import ImportedEvent, Observed
+from replay.stock_clusters.imported_log.events import DecisionObserved, ImportedEvent
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
 _OCCASIONAL: Final = (
@@ -59,7 +59,7 @@ class ImportedRun:
         """The assumptions with their counts."""
         return dict(+(self._assumed + self._zookeeper.assumed))
 
-    def apply(self, record: EventRecord, event: ImportedEvent, found: Found | None) -> None:
+    def apply(self, record: EventRecord, event: ImportedEvent, found: DecisionEvent | None) -> None:
         """Apply a record of the log. `found` classifies a transaction of a controller."""
         self.end_ns = max(self.end_ns, record.wall_ns)
         if self._term is not None:
@@ -70,7 +70,7 @@ class ImportedRun:
             return
         if is_election(found):
             self._elect(record, event)
-        elif found is None or (isinstance(found, Observed) and found.what == "resignation"):
+        elif found is None or (isinstance(found, DecisionObserved) and found.what == "resignation"):
             self._apply(event)
 
     def finish(self) -> None:
@@ -109,6 +109,6 @@ class ImportedRun:
         self._term = None
 
 
-def is_election(found: Found | None) -> bool:
+def is_election(found: DecisionEvent | None) -> bool:
     """Whether a session became controller by a transaction."""
-    return isinstance(found, Observed) and found.what == "election" and found.error == OK
+    return isinstance(found, DecisionObserved) and found.what == "election" and found.error == OK

@@ -18,7 +18,7 @@ from replay.agreement.znode_view import ZnodeView
 from replay.diff.version import assumptions
 from replay.diff.version.adapted_requests import adapt_state
 from replay.diff.version.recorded_history import znode_of
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,
     Create,
@@ -42,7 +42,7 @@ class ImportedZooKeeper:
     """The simulation from a state on. `session` is the controller's session; `assumed` counts
     assumptions."""
 
-    def __init__(self, state: State, view: ZnodeView) -> None:
+    def __init__(self, state: ZooKeeperState, view: ZnodeView) -> None:
         self.session = 0
         self.assumed: Counter[str] = Counter()
         self._view = view

@@ -23,7 +23,7 @@ from replay.stock_clusters.imported_log.events import (
     RequestServed,
 )
 from replay.stock_clusters.imported_log.reading import ImportedLog
-from replay.stock_clusters.imported_log.restored import apply
+from replay.stock_clusters.imported_log.state_events import apply
 from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,
     Create,

@@ -42,8 +42,8 @@ _RESTART_MS: Final = 2_000
 
 _LEFT_OUT: Final = {
     f"{znodes.USER_CONFIGS}/": "changes of quotas and users",
-    "/config/clients/": "changes of quotas and users",
-    "/config/ips/": "changes of quotas and users",
+    f"{znodes.CLIENT_CONFIGS}/": "changes of quotas and users",
+    f"{znodes.IP_CONFIGS}/": "changes of quotas and users",
     "/kafka-acl/": "changes of ACLs",
     "/kafka-acl-extended/": "changes of ACLs",
     znodes.FEATURE: "updates of features",

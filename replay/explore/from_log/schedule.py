@@ -15,7 +15,7 @@ from controller.core.api_requests.reassignments import ReassignmentTarget
 from controller.core.configuration import Configuration
 from controller.core.znodes import Name
 from replay.errors import ReplayError
-from replay.explore.from_log.identities import input_of
+from replay.explore.from_log.cluster_requests import input_of
 from replay.explore.from_log.start import START_MS, ClusterAtStart, Controllers
 from replay.world.inputs import (
     AllocateProducerIds,

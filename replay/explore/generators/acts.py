@@ -5,8 +5,8 @@ from typing import Final, Literal
 
 from controller.core import znodes
 from controller.core.topic_configs import UNCLEAN
+from replay.explore.generators.cluster_requests import credentials, features, producer_ids
 from replay.explore.generators.faults import SURVIVES_PERCENT, closes_after_ms
-from replay.explore.generators.identities import credentials, features, producer_ids
 from replay.explore.generators.scenarios import NAMES, random_assignment
 from replay.explore.numbers import RandomNumbers
 from replay.world.inputs import (

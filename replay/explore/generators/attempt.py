@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from replay.explore.coverage import Act, Coverage
+from replay.explore.coverage import ControllerAct, Coverage
 from replay.explore.invariants.invariant import Violation
 from replay.explore.numbers import RandomNumbers
 from replay.explore.run import DeliveryRecorder, Run
@@ -39,7 +39,7 @@ class TracedRun(Struct):
     """A base run: its deliveries, the acts of its controllers, the messages of each link."""
 
     deliveries: list[Delivery]
-    acts: dict[str, list[Act]]
+    acts: dict[str, list[ControllerAct]]
     sent: dict[str, int]
 
 

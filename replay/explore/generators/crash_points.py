@@ -8,7 +8,7 @@ them: those that the fewest of the base runs have.
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
-from replay.explore.coverage import Act
+from replay.explore.coverage import ControllerAct
 from replay.explore.generators.attempt import Attempts
 from replay.explore.generators.ending import with_refold_at_end
 from replay.explore.numbers import RandomNumbers
@@ -30,28 +30,28 @@ class Place(NamedTuple):
 
     inputs: list[Input]
     process: str
-    act: Act
+    act: ControllerAct
 
 
 def crash_points(attempts: Attempts, numbers: RandomNumbers) -> None:
     """Run base inputs, then the same with a crash at one of the acts of its controllers."""
-    runs: list[tuple[list[Input], dict[str, list[Act]]]] = []
+    runs: list[tuple[list[Input], dict[str, list[ControllerAct]]]] = []
     for _ in range(BASES):
         inputs = attempts.inputs(numbers)
         acts = attempts.trace(inputs).acts
         # In the quiet part, no controller crashes.
         runs.append((inputs, {process: _active(done, attempts) for process, done in acts.items()}))
-    for inputs, process, act in chosen(runs, numbers):
+    for inputs, process, act in choose_acts(runs, numbers):
         crash = crash_at(attempts.scenario, process, act.number, numbers)
         attempts.run(with_refold_at_end(attempts.scenario, [crash, *inputs], numbers))
 
 
-def _active(acts: list[Act], attempts: Attempts) -> list[Act]:
+def _active(acts: list[ControllerAct], attempts: Attempts) -> list[ControllerAct]:
     return [one for one in acts if one.at_ms < attempts.scenario.active_ms]
 
 
-def chosen(
-    runs: list[tuple[list[Input], dict[str, list[Act]]]], numbers: RandomNumbers
+def choose_acts(
+    runs: list[tuple[list[Input], dict[str, list[ControllerAct]]]], numbers: RandomNumbers
 ) -> Iterator[Place]:
     """One act of each crash point: those that the fewest runs have, then any others."""
     places: dict[str, list[list[Place]]] = {}

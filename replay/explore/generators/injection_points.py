@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from controller.core.operations import Check
-from replay.explore.coverage import Act, kind_of_act
+from replay.explore.coverage import ControllerAct, kind_of_act
 from replay.world.ensemble.protocol import (
     ZOOKEEPER,
     CloseSession,
@@ -39,7 +39,7 @@ class InjectionPoint(Struct, frozen=True):
 
 
 def injection_points_of(
-    acts: Mapping[str, Sequence[Act]], deliveries: Sequence[Delivery]
+    acts: Mapping[str, Sequence[ControllerAct]], deliveries: Sequence[Delivery]
 ) -> dict[str, list[InjectionPoint]]:
     """The injection points of a run, by kind."""
     found: dict[str, list[InjectionPoint]] = {}

@@ -8,7 +8,7 @@ from msgspec import structs
 from controller.core.configuration import Configuration
 from controller.core.protocol_versions import LATEST
 from controller.core.topic_configs import UNCLEAN
-from replay.explore.generators.identities import start_znodes
+from replay.explore.generators.cluster_requests import start_znodes
 from replay.explore.numbers import RandomNumbers
 from replay.world.scenario import BrokerSpec, ControllerSpec, Load, Scenario, TopicSpec
 

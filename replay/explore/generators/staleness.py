@@ -22,14 +22,14 @@ _FOR_MS: Final = (20, 100, 500, 2_000, 6_000)
 def staleness(attempts: Attempts, numbers: RandomNumbers) -> None:
     """Run base inputs, then the same with servers that lag at moments of reads."""
     inputs = attempts.inputs(numbers)
-    reads = moments(attempts.trace(inputs).deliveries)
+    reads = request_times(attempts.trace(inputs).deliveries)
     if not reads:
         return
     for _ in range(RUNS):
         attempts.run([*inputs, *lags(reads, numbers)])
 
 
-def moments(deliveries: list[Delivery]) -> list[tuple[str, int]]:
+def request_times(deliveries: list[Delivery]) -> list[tuple[str, int]]:
     """When a controller or a broker sends a request to ZooKeeper: the process and the time in
     milliseconds. Controllers count three times."""
     found: dict[tuple[str, int], None] = {}

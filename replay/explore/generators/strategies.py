@@ -17,7 +17,7 @@ from replay.explore.generators.pct import pct
 from replay.explore.generators.scenarios import random_generic, random_scenario
 from replay.explore.generators.staleness import staleness
 from replay.explore.generators.systematic import systematic
-from replay.explore.generators.variation import varied
+from replay.explore.generators.variation import vary_times
 from replay.explore.numbers import RandomNumbers, seed_of
 from replay.world.inputs import Input
 from replay.world.scenario import Scenario
@@ -82,5 +82,5 @@ def do_job(
         is_generic = of_cluster.chance(50)
         scenario = random_generic(of_cluster) if is_generic else random_scenario(of_cluster)
     given = start.inputs
-    base = (lambda of, more: varied(given, more, of)) if given else mix
+    base = (lambda of, more: vary_times(given, more, of)) if given else mix
     STRATEGIES[name](Attempts(scenario, name, job_seed, base, on_run), numbers)

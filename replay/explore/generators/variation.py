@@ -28,7 +28,7 @@ class Timed(Protocol):
 T = TypeVar("T", bound=Timed)
 
 
-def varied(
+def vary_times(
     inputs: Sequence[T], numbers: RandomNumbers, scenario: Scenario | None = None
 ) -> list[T]:
     """The inputs, most of them a little earlier or later; sometimes all at their times.

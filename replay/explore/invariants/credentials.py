@@ -17,7 +17,7 @@ Changes = dict[str, str | None]
 """The new credentials of a user, by the name of the mechanism; None: deleted."""
 
 
-class _Asked(NamedTuple):
+class _RequestedChanges(NamedTuple):
     """A request. For each user's znode: the changes, and how many contents it had had before."""
 
     request: ApiRequest
@@ -39,14 +39,14 @@ class CredentialsAsRequested(Invariant):
 
     def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
-        self._asked: dict[str, list[_Asked]] = {}
+        self._asked: dict[str, list[_RequestedChanges]] = {}
         self._written_by_tools: dict[str, None] = {}
 
     def received(self, process: str, request: ApiRequest) -> None:
         if isinstance(request, AlterUserScramCredentialsReceived):
             changes = _changes(request)
             before = {path: len(self.known.contents_of(path)) - 1 for path in changes}
-            self._asked.setdefault(process, []).append(_Asked(request, changes, before))
+            self._asked.setdefault(process, []).append(_RequestedChanges(request, changes, before))
 
     def user_written(
         self, path: str, before: dict[str, str], after: dict[str, str], process: str
@@ -76,7 +76,7 @@ class CredentialsAsRequested(Invariant):
             if one.error == NONE and path not in self._written_by_tools:
                 self._check_stored(process, path, found)
 
-    def _check_stored(self, process: str, path: str, asked: _Asked) -> None:
+    def _check_stored(self, process: str, path: str, asked: _RequestedChanges) -> None:
         changes = asked.changes.get(path, {})
         for content in self.known.contents_of(path)[asked.before.get(path, 0) :]:
             if all(content.get(key) == value for key, value in changes.items()):

@@ -49,7 +49,7 @@ class KnownTopic:
             self.by_tools[number] = None
 
 
-class Requests:
+class RequestedTargets:
     """The targets that were requested for a partition, the latest one last, and whether a
     cancellation was requested. `submitted`: how often a client requested a target."""
 
@@ -154,7 +154,7 @@ class KnownCluster(ProcessQueries):
         self.made_by_clients: dict[str, None] = {}
         """Those of them that a client has created, as tools do and, by mistake, operators."""
         self.losses = Losses()
-        self.requests: dict[Name, Requests] = {}
+        self.requests: dict[Name, RequestedTargets] = {}
         self.open_requests: dict[tuple[str, int], ApiRequest] = {}
         """The requests that were not answered yet, by controller and number."""
         self.granted: dict[str, dict[int, int]] = {}
@@ -201,11 +201,11 @@ class KnownCluster(ProcessQueries):
             is_allowed = is_allowed if default is None else is_true(default)
         return is_allowed
 
-    def requests_of(self, name: Name) -> Requests:
+    def requests_of(self, name: Name) -> RequestedTargets:
         """What was requested for a partition."""
         found = self.requests.get(name)
         if found is None:
-            found = self.requests[name] = Requests()
+            found = self.requests[name] = RequestedTargets()
         return found
 
     def has_granted_shutdown(self, process: str, broker: int) -> bool:

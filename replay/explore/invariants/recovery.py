@@ -60,7 +60,7 @@ class ControllerActive(Recovery):
         if self.view.runs_refold() and self.view.active() is None:
             holder = self.known.controller
             text = "does not exist" if holder is None else f"has the broker id {holder}"
-            yield "/controller", f"{text}, and no process acts with epoch {self.known.epoch}"
+            yield znodes.CONTROLLER, f"{text}, and no process acts with epoch {self.known.epoch}"
 
 
 class ProceduresEnded(Recovery):

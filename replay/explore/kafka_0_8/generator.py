@@ -54,7 +54,7 @@ _FAULTS_PERCENT: Final = 55
 _PATTERN_PERCENT: Final = 50
 
 
-def drawn(numbers: RandomNumbers) -> tuple[Scenario, tuple[Input08, ...]]:
+def draw_run(numbers: RandomNumbers) -> tuple[Scenario, tuple[Input08, ...]]:
     """A cluster, and its inputs in the order of their times."""
     scenario = random_scenario(numbers.split())
     return scenario, tuple(random_inputs(scenario, numbers.split()))

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from replay.explore.coverage import add_counts, count
 from replay.explore.invariants.invariant import Violation
-from replay.explore.kafka_0_8.generator import drawn
+from replay.explore.kafka_0_8.generator import draw_run
 from replay.explore.kafka_0_8.run import Coverage, Run08, breaks
 from replay.explore.numbers import RandomNumbers, seed_of
 from replay.explore.shrink import shrink
@@ -98,7 +98,7 @@ def search_part(seed: int, first: int, runs: int) -> SearchResult:
     """Play the runs from number `first` on, up to a violation that is no known flaw."""
     found = SearchResult(seed)
     for number in range(first, first + runs):
-        scenario, inputs = drawn(RandomNumbers(seed_of(seed, number)))
+        scenario, inputs = draw_run(RandomNumbers(seed_of(seed, number)))
         played = Run08(scenario, inputs)
         found.coverage.add(played.coverage())
         if played.violation is None:
@@ -113,7 +113,7 @@ def search_part(seed: int, first: int, runs: int) -> SearchResult:
     return found
 
 
-def shrunk(broken: BrokenRun, *, seconds: float, report: Progress = unreported) -> BrokenRun:
+def shrink_run(broken: BrokenRun, *, seconds: float, report: Progress = unreported) -> BrokenRun:
     """The fewest inputs and the smallest cluster that still have the same violation."""
     name = broken.violation.invariant
 

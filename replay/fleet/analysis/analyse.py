@@ -45,7 +45,7 @@ from replay.fleet.analysis.zombies import zombies
 from replay.fleet.errors import FleetError, check_known
 from replay.fleet.jobs import for_few_rows, reporting_steps, rows_in, spark_errors
 from replay.fleet.manifest import count_records, segments
-from replay.fleet.set_aside import SetAside, inputs_set_aside
+from replay.fleet.set_aside import SetAsideInput, inputs_set_aside
 from replay.fleet.table import check_table
 from replay.progress import Progress, unreported
 
@@ -92,7 +92,7 @@ class Analysis(Struct):
     tables: dict[str, int]
     incomplete: int
     set_aside: int
-    examples: list[SetAside]
+    examples: list[SetAsideInput]
     summaries: list[Summary]
     seconds: float
 
@@ -127,7 +127,7 @@ def analyse(
         reporting_steps(spark, progress) as report_step,
         _threads(spark) as pool,
     ):
-        records = filtered(decoding.records(spark, folder, report_step), options)
+        records = filter_records(decoding.records(spark, folder, report_step), options)
         run = AnalysisRun(spark, into, report_step, pool)
         run.start_all(records, ingested, options)
         run.await_all()
@@ -161,7 +161,7 @@ def _threads(spark: SparkSession) -> Iterator[ThreadPoolExecutor]:
         pool.shutdown()
 
 
-def filtered(records: DataFrame, options: Options) -> DataFrame:
+def filter_records(records: DataFrame, options: Options) -> DataFrame:
     """The records of the clusters and logs that match the options."""
     if options.clusters:
         records = records.where(sql.col("cluster").isin(*options.clusters))

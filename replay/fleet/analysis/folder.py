@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from eventstore.folders import sync_folder
-from replay.fleet.errors import usable
+from replay.fleet.errors import converting_os_errors
 from replay.fleet.locking import exclusive, staging
 
 NAME: Final = "analysis"
@@ -53,7 +53,7 @@ class AnalysisFolder:
 def open_analysis(folder: Path) -> Iterator[AnalysisFolder]:
     """Begin a new analysis of the table in `folder`; one process at a time. Raises FleetError."""
     lock = exclusive(folder / _LOCK, "another analysis")
-    with usable(folder), lock, staging(folder / _PARTIAL):
+    with converting_os_errors(folder), lock, staging(folder / _PARTIAL):
         _restore_previous(folder)
         yield AnalysisFolder(folder)
 

@@ -23,7 +23,7 @@ from pyarrow import parquet
 
 from eventstore.folders import replacing
 from replay.fleet.day_files import escaped
-from replay.fleet.errors import FleetError, usable
+from replay.fleet.errors import FleetError, converting_os_errors
 from replay.fleet.live.mirrored_log import LogState
 from replay.fleet.locking import exclusive, in_turn
 
@@ -86,7 +86,7 @@ class LiveFolder(Struct, frozen=True):
     @contextmanager
     def owned(self, topic: str, kafka_cluster: str, core: str) -> Iterator[None]:
         """Lock the folder for one job, and create it if it does not exist. Raises FleetError."""
-        with usable(self.path):
+        with converting_os_errors(self.path):
             is_new = not self.path.exists()
             self.path.mkdir(parents=True, exist_ok=True)
             with exclusive(self.path / _LOCK, "another job", "stop it first"):

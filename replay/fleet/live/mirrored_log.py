@@ -23,7 +23,7 @@ from eventstore.frames import ClosingFrame, EventRow, EventsFrame, SegmentFrame,
 from eventstore.records import FORMAT, Closing, EventRecord, Header
 from replay.errors import ReplayError
 from replay.fleet.live.health import health_of_state
-from replay.fleet.mirror_stream import Parts
+from replay.fleet.mirror_stream import PartJoiner
 from replay.fleet.segments import name_of_log
 from replay.logs.decode import UPCASTERS, configuration_of, recorded
 
@@ -68,7 +68,7 @@ class MirroredLog:
     def __init__(self, state: LogState) -> None:
         self._state = state
         self._header = _header(state.header) if state.header else None
-        self._parts = Parts(list(state.parts))
+        self._parts = PartJoiner(list(state.parts))
         self._fold: _MirroredFold | None = None
         self._new: list[EventRow] = []
         self._seq, self._chain, self._wall_ns = state.seq, state.event_chain, state.wall_ns

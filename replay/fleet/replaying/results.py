@@ -22,7 +22,7 @@ from pyspark.sql.types import StringType
 
 from replay.diff.grouping import IDS_IN_RULES
 from replay.fleet.batches import add_batch, batches
-from replay.fleet.errors import FleetError, usable
+from replay.fleet.errors import FleetError, converting_os_errors
 from replay.fleet.locking import exclusive, staging
 from replay.fleet.schemas import spark_schema
 from replay.fleet.table import check_table
@@ -141,7 +141,7 @@ def open_replays(table: Path) -> Iterator[ReplayFolder]:
     """Open the replays of a table for writing; one process at a time. Leftovers of a killed process
     are removed. Raises FleetError."""
     folder = ReplayFolder(table)
-    with usable(folder.folder):
+    with converting_os_errors(folder.folder):
         folder.folder.mkdir(exist_ok=True)
         lock = exclusive(folder.folder / "lock", "another replay")
         with lock, staging(folder.folder / _STAGING):

@@ -13,7 +13,7 @@ from pyspark.sql import functions as sql
 from replay.fleet.manifest import LogCompleteness, completeness_of, incomplete, logs, segments
 from replay.fleet.replaying.results import by_rule, replayed
 from replay.fleet.replaying.versions import ShippedVersion
-from replay.fleet.set_aside import SetAside, inputs_set_aside
+from replay.fleet.set_aside import SetAsideInput, inputs_set_aside
 
 FAILURES_MAX: Final = 20
 RULES_MAX: Final = 100
@@ -95,7 +95,7 @@ class ReplayResult(Struct):
     incomplete: int
     incomplete_logs: list[LogCompleteness]
     set_aside: int
-    examples: list[SetAside]
+    examples: list[SetAsideInput]
     batch: int | None
     seconds: float
 

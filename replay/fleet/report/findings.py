@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from replay.fleet.set_aside import SetAside
+from replay.fleet.set_aside import SetAsideInput
 
 Rows = list[dict[str, Any]]
 """The rows of a query's result, by column."""
@@ -40,4 +40,4 @@ class Findings(Struct, frozen=True, kw_only=True):
     divergences: list[ReportedDivergence]
     incidents: list[Incident]
     set_aside: int = 0
-    examples: list[SetAside] = []
+    examples: list[SetAsideInput] = []

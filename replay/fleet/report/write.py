@@ -23,7 +23,7 @@ def check_target(target: Path) -> None:
         raise FleetError(f"-o {target}: there is no folder {target.parent}")
 
 
-class Written(NamedTuple):
+class WrittenPage(NamedTuple):
     """A page that was written: its size in bytes, the number of logs that lack something, and the
     number of inputs that are set aside."""
 
@@ -32,7 +32,7 @@ class Written(NamedTuple):
     set_aside: int
 
 
-def write_report(spark: SparkSession, folder: Path, target: Path, incidents: int) -> Written:
+def write_report(spark: SparkSession, folder: Path, target: Path, incidents: int) -> WrittenPage:
     """Write the results of an analysis as a page, replacing an existing file.
 
     Raises FleetError if there is no analysis, OutputError if the page cannot be written.
@@ -44,4 +44,4 @@ def write_report(spark: SparkSession, folder: Path, target: Path, incidents: int
             file.write(body)
     except OSError as error:
         raise OutputError(f"{target} cannot be written: {error.strerror or error}") from error
-    return Written(len(body), findings.totals["incomplete"], findings.set_aside)
+    return WrittenPage(len(body), findings.totals["incomplete"], findings.set_aside)

@@ -9,7 +9,7 @@ from typing import BinaryIO, Final
 from controller.printable import printable
 from replay.errors import ReplayError, unreadable
 from replay.stock_clusters.broker_logs.lines import LINE_BYTES_MAX, LineCounts, LineParser
-from replay.stock_clusters.broker_logs.reading import event_of_line, left_out
+from replay.stock_clusters.broker_logs.reading import event_of_line, unusable_line_notes
 from replay.stock_clusters.imported_log.events import (
     DamagedLines,
     LoggedEvent,
@@ -73,7 +73,7 @@ class GrowingBrokerLog:
     @property
     def notes(self) -> list[str]:
         """Notes about the lines that cannot be used."""
-        return [*left_out(printable(self.path), self.counts)]
+        return [*unusable_line_notes(printable(self.path), self.counts)]
 
     @property
     def damaged_lines(self) -> list[DamagedLines]:

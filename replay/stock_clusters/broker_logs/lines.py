@@ -59,7 +59,7 @@ class UnknownLineError(Exception):
     """A line is of a component of the broker that is not known."""
 
 
-class LeftOut:
+class LeftOutLines:
     """The number of lines of a file that are left out, and the line number of the first, 0 if none
     is."""
 
@@ -77,7 +77,7 @@ TOGETHER_MS: Final = 4_000
 only if no damaged part is within half of this time (agreement/logs/log_ends.py)."""
 
 
-class LostTimes:
+class UnparsedLineTimes:
     """When the lines of a log that cannot be parsed were written, by the lines around them."""
 
     def __init__(self) -> None:
@@ -128,12 +128,12 @@ class LineCounts:
     the times of the lines that cannot be parsed, also of other files of the log.
     """
 
-    def __init__(self, lost: LostTimes | None = None) -> None:
-        self.lost = LostTimes() if lost is None else lost
+    def __init__(self, lost: UnparsedLineTimes | None = None) -> None:
+        self.lost = UnparsedLineTimes() if lost is None else lost
         self.read = self.requests = 0
-        self.malformed = LeftOut()
-        self.of_text_form = LeftOut()
-        self.unknown = LeftOut()
+        self.malformed = LeftOutLines()
+        self.of_text_form = LeftOutLines()
+        self.unknown = LeftOutLines()
         self.fault = ""
         """Why the rest of the file cannot be read, "" if it can."""
         self.is_torn = False

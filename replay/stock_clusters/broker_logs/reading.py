@@ -17,8 +17,8 @@ from replay.stock_clusters.broker_logs.controller_log import controller_logged
 from replay.stock_clusters.broker_logs.lines import (
     Line,
     LineCounts,
-    LostTimes,
     UnknownLineError,
+    UnparsedLineTimes,
     first_time_ms,
     lines_of,
 )
@@ -99,7 +99,7 @@ class BrokerLogs:
 
     def _events_of(self, files: Sequence[BrokerLog]) -> Iterator[LoggedEvent]:
         torn: TornLog | None = None
-        lost, damaged = LostTimes(), list[DamagedLines]()
+        lost, damaged = UnparsedLineTimes(), list[DamagedLines]()
         for log in files:
             broker = self._brokers[PurePosixPath(log.name).parent]
             whose = "unknown broker" if broker == _UNKNOWN else f"broker {broker}"
@@ -109,7 +109,7 @@ class BrokerLogs:
                 event = event_of_line(log.kind, line, broker, counts)
                 if event is not None:
                     yield LoggedEvent(line.time_ms, channel, event)
-            self.notes += left_out(log.name, counts)
+            self.notes += unusable_line_notes(log.name, counts)
             self.not_understood += counts.not_understood
             if counts.not_understood:
                 self.damaged[log.name] = counts.not_understood
@@ -176,7 +176,7 @@ def _named_in(log: BrokerLog, zone: tzinfo) -> int:
     return _UNKNOWN
 
 
-def left_out(name: str, counts: LineCounts) -> Iterator[str]:
+def unusable_line_notes(name: str, counts: LineCounts) -> Iterator[str]:
     """Notes about the lines of a file that cannot be used."""
     older, malformed, unknown = counts.of_text_form, counts.malformed, counts.unknown
     if counts.fault and not counts.read:

@@ -1,7 +1,7 @@
 """The imported log: the history of a stock cluster's ZooKeeper and brokers, in refold's log format.
 
-- `events` defines its events, `encoding` how they are stored, `restored` how a ZooKeeper state is
-  split into events
+- `events` defines its events, `encoding` how they are stored, `state_events` how a ZooKeeper
+  state is split into events
 - `reading` opens a log and reads its first state and its records
 - `api_requests` parses requests of a broker's request log
 

@@ -148,7 +148,7 @@ class ImportEnded(_Event, frozen=True, tag="import_ended"):
 # Actions of a stock controller ----------------------------------------------------------------
 
 
-class Observed(_Event, frozen=True, tag="observed"):
+class DecisionObserved(_Event, frozen=True, tag="observed"):
     """The transaction `zxid`, which is the record's cause, is a decision of a controller.
 
     `what` is one of imports.decisions.KINDS. `broker` is the broker of the session (-1: unknown),
@@ -249,7 +249,7 @@ ImportedEvent = (
     | TransactionsMissing
     | ImportEnded
     | Transaction
-    | Observed
+    | DecisionObserved
     | RequestInferred
     | ControllerLogged
     | StateChangeLogged

@@ -22,8 +22,10 @@ from replay.stock_clusters.imported_log.events import (
     SessionsRestored,
     ZnodesRestored,
 )
-from replay.stock_clusters.imported_log.restored import restore
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.imported_log.state_events import restore
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
+
+ImportedRecord = tuple[EventRecord, ImportedEvent]
 
 
 class ImportedLog(Struct, frozen=True):
@@ -32,13 +34,13 @@ class ImportedLog(Struct, frozen=True):
     again, unless `decoded` has its records."""
 
     begun: ImportBegun
-    state: State
+    state: ZooKeeperState
     first_seq: int
     reader: LogReader
     last_seq: int | None = None
-    decoded: Sequence[tuple[EventRecord, ImportedEvent]] | None = None
+    decoded: Sequence[ImportedRecord] | None = None
 
-    def events(self) -> Iterator[tuple[EventRecord, ImportedEvent]]:
+    def events(self) -> Iterator[ImportedRecord]:
         """The records after the restored state, in order. Raises ReplayError."""
         if self.decoded is not None:
             yield from self.decoded
@@ -66,7 +68,7 @@ def open_imported(reader: LogReader) -> ImportedLog:
     begun = event_of(first) if first else None
     if first is None or not isinstance(begun, ImportBegun):
         raise ReplayError(f"{reader.path} has no first ZooKeeper state: import it again")
-    state, last = State(), first.seq
+    state, last = ZooKeeperState(), first.seq
     for record in records:
         event = event_of(record)
         if not isinstance(event, (SessionsRestored, ZnodesRestored)):

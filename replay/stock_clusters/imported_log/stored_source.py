@@ -22,11 +22,11 @@ from replay.stock_clusters.imported_log.events import (
     StateChangeLogged,
 )
 from replay.stock_clusters.imported_log.reading import open_imported
-from replay.stock_clusters.imported_log.restored import STATE_KINDS, apply
+from replay.stock_clusters.imported_log.state_events import STATE_KINDS, apply
 from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.data_folder import DataFolder, SourceFile
 from replay.stock_clusters.zookeeper_log.log_file import TransactionReader
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
 _NS: Final = 1_000_000
@@ -44,7 +44,7 @@ class StoredFile(SourceFile, frozen=True):
         with LogReader.open(self.path) as reader:
             yield _StoredTransactions(reader)
 
-    def state(self) -> State:
+    def state(self) -> ZooKeeperState:
         """The state, which is exact. Raises ReplayError, LogError."""
         with LogReader.open(self.path) as reader:
             imported = open_imported(reader)

@@ -16,9 +16,9 @@ from controller.core.api_requests.reassignments import ReassignmentTarget
 from controller.core.errors import ZnodeError
 from controller.core.operations import BAD_VERSION, NODE_EXISTS
 from controller.core.values import Assignment
-from replay.stock_clusters.imported_log.events import Observed, RequestInferred
+from replay.stock_clusters.imported_log.events import DecisionObserved, RequestInferred
 from replay.stock_clusters.imports.logged_requests import LoggedRequests
-from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Term, Terms, find
+from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Term, Terms, find_znode
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
     Create,
@@ -88,7 +88,7 @@ _read_state: Final = lru_cache(_REMEMBERED)(znodes.read_state)
 _state_of: Final = lru_cache(_REMEMBERED)(znodes.partition_of_state)
 
 _Requested = ProposedState | ReassignmentTarget
-_Content = Observed | RequestInferred
+_Content = DecisionObserved | RequestInferred
 
 
 class Decisions:
@@ -130,7 +130,7 @@ class Decisions:
 
     def _unguarded_multi(
         self, transaction: Transaction, multi: Multi, error: int
-    ) -> Observed | None:
+    ) -> DecisionObserved | None:
         term = self._terms.elected(transaction)
         if term is not None:
             return self._observed(transaction, "election", 0, term)
@@ -149,13 +149,13 @@ class Decisions:
         return (
             error == NODE_EXISTS
             and len(multi.operations) == _ELECTION_OPERATIONS
-            and find(self._tree, self._terms.controller_path) is not None
+            and find_znode(self._tree, self._terms.controller_path) is not None
             and self._terms.registered(transaction.session, self._tree) != UNKNOWN_BROKER
         )
 
     def _plain(
         self, transaction: Transaction, operation: Create | SetData | Delete
-    ) -> Observed | None:
+    ) -> DecisionObserved | None:
         path = operation.path
         if path == self._terms.epoch_path and isinstance(operation, Create):
             return self._observed(transaction, "controller_epoch", 0)
@@ -172,7 +172,7 @@ class Decisions:
 
     def _producer_ids(
         self, transaction: Transaction, operation: Operation, is_controllers: bool
-    ) -> Observed | None:
+    ) -> DecisionObserved | None:
         """A controller allocates blocks to all brokers. Before IBP 3.0 each broker, including the
         controller, takes its own blocks."""
         if not is_controllers or not isinstance(operation, SetData):
@@ -217,7 +217,7 @@ class Decisions:
         self, operation: SetData, path: str, partition: tuple[str, int]
     ) -> ProposedState | None:
         """A new state as an AlterPartition proposes it; None if no AlterPartition leads to it."""
-        before = find(self._tree, operation.path)
+        before = find_znode(self._tree, operation.path)
         if before is None:
             return None
         try:
@@ -238,7 +238,7 @@ class Decisions:
             return False
         if self._requests.coverage.covers(broker, time_ms):
             return True
-        topic = find(self._tree, f"{self._chroot}{znodes.topic_path(state.topic)}")
+        topic = find_znode(self._tree, f"{self._chroot}{znodes.topic_path(state.topic)}")
         return self._requests.has_isr(
             broker, _topic_id(state.topic, topic.data if topic else b""), state
         )
@@ -252,7 +252,7 @@ class Decisions:
     def _targets(self, operation: SetData, topic: str) -> Iterator[ReassignmentTarget]:
         """The reassignments that a topic's new znode begins, replaces or cancels, except those
         that /admin/reassign_partitions asks for."""
-        before = find(self._tree, operation.path)
+        before = find_znode(self._tree, operation.path)
         if before is None:
             return
         try:
@@ -271,7 +271,7 @@ class Decisions:
 
     def _reassigned(self) -> dict[tuple[str, int], tuple[int, ...]]:
         """The content of /admin/reassign_partitions, without duplicate replicas, as in Kafka."""
-        znode = find(self._tree, self._chroot + znodes.REASSIGN_PARTITIONS)
+        znode = find_znode(self._tree, self._chroot + znodes.REASSIGN_PARTITIONS)
         try:
             listed = _reassigned_decoder.decode(znode.data if znode else b"").partitions
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -287,14 +287,14 @@ class Decisions:
 
     def _observed(
         self, transaction: Transaction, what: str, error: int, term: Term | None = None
-    ) -> Observed:
+    ) -> DecisionObserved:
         term = term or self._terms.last_of(transaction.session)
         broker = self._terms.broker_of(transaction.session, self._tree)
         if broker == UNKNOWN_BROKER and term is not None:
             broker = term.broker
         epoch = 0 if term is None else term.epoch
         is_warm = self._terms.is_warm and (what != "election" or error != 0)
-        return Observed(transaction.zxid, what, broker, epoch, error, is_warm)
+        return DecisionObserved(transaction.zxid, what, broker, epoch, error, is_warm)
 
     def _in_kafka(self, path: str) -> str:
         """A path without the chroot; "" if it is outside of it."""

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Final
 
-from replay.stock_clusters.imports.terms import find
+from replay.stock_clusters.imports.terms import find_znode
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.world.paths import parent_of
 from replay.world.tree import Tree, Znode
@@ -90,7 +90,7 @@ class Digests:
 
     def _changed(self, path: str, before: Znode | None) -> int:
         """The change of the sum by one znode. The digest of its last content is cached."""
-        znode = find(self._tree, path)
+        znode = find_znode(self._tree, path)
         old = self._kept.pop(path, None)
         if old is None or old[0] is not before:
             old = before, digest_of(path, before)

@@ -26,6 +26,7 @@ from replay.stock_clusters.imported_log.events import (
     ImportEnded,
     LoggedEvent,
 )
+from replay.stock_clusters.imported_log.reading import ImportedRecord
 from replay.stock_clusters.imports.importing import first_with_kafka
 from replay.stock_clusters.imports.kafka_root import KafkaRoot, find_kafka
 from replay.stock_clusters.imports.log_builder import LogBuilder
@@ -34,22 +35,20 @@ from replay.stock_clusters.imports.records import Records
 from replay.stock_clusters.imports.report import Counts
 from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.growing import GrowingLogs
-from replay.stock_clusters.zookeeper_log.merging import Gap, Unwatched
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.merging import Gap, UnwatchedChanges
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
 _HELD_SECONDS: Final = 0.5
 """A record waits at most this long for earlier records of other files."""
 
-Found = Sequence[tuple[EventRecord, ImportedEvent]]
 
-
-class Beginning(NamedTuple):
+class ImportStart(NamedTuple):
     """The state to begin with, the cluster in it, and notes about the files. `source` names them,
     `missing` counts transactions before the state that cannot be read."""
 
-    state: State
+    state: ZooKeeperState
     root: KafkaRoot
     source: str
     folder: Path
@@ -57,9 +56,9 @@ class Beginning(NamedTuple):
     notes: Sequence[str] = ()
 
 
-def beginning(
+def find_start(
     path: Path, chroot: str | None, after: int = 0, progress: Progress = unreported
-) -> Beginning:
+) -> ImportStart:
     """The first usable state in the folder of a running ZooKeeper; after missing transactions the
     first one that is later than zxid `after`.
 
@@ -70,7 +69,7 @@ def beginning(
         if not after:
             state, root, left_out = first_with_kafka(source, chroot)
             missing = left_out.transactions + sum(one.at_least for one in left_out.gaps)
-            return Beginning(state, root, printable(path), folder, missing, source.notes)
+            return ImportStart(state, root, printable(path), folder, missing, source.notes)
         later = (one for one in source.server.snapshots if one.zxid > after)
         found = next(source.usable(later), None)
         if found is None:
@@ -81,7 +80,7 @@ def beginning(
         state, snapshot = found
         root = find_kafka(state.tree, (), chroot)
         missing = Gap(after, snapshot.zxid + 1).at_least
-        return Beginning(state, root, printable(path), folder, missing, source.notes)
+        return ImportStart(state, root, printable(path), folder, missing, source.notes)
 
 
 class Transactions(Protocol):
@@ -97,7 +96,7 @@ class Transactions(Protocol):
     unseen_versions: int
     unseen_zxids: set[int]
 
-    def read(self, limit: int, now: float) -> Iterator[Transaction | Gap | Unwatched]: ...
+    def read(self, limit: int, now: float) -> Iterator[Transaction | Gap | UnwatchedChanges]: ...
 
     def close(self) -> None: ...
 
@@ -123,7 +122,7 @@ class FollowedImport:
 
     def __init__(
         self,
-        begun: Beginning,
+        begun: ImportStart,
         log: Path,
         broker_logs: Sequence[GrowingBrokerLog] = (),
         watched: Transactions | None = None,
@@ -131,13 +130,13 @@ class FollowedImport:
         """Begin the log in the folder `log`. Raises LogError."""
         self.begun = begun
         self.folder = log
-        self.gap: Gap | Unwatched | None = None
+        self.gap: Gap | UnwatchedChanges | None = None
         """Missing transactions after which this log cannot be continued."""
         self.altered = 0
         self._logs: Transactions = watched or GrowingLogs(begun.folder, begun.state.zxid)
         self._broker_logs = list(broker_logs)
         self._streams = [_Stream() for _ in range(1 + len(self._broker_logs))]
-        self._found: list[tuple[EventRecord, ImportedEvent]] = []
+        self._found: list[ImportedRecord] = []
         self._first_ms: int | None = None
         self._last_ms = 0
         self._writer = LogWriter.create(log, _header(begun.root))
@@ -189,7 +188,7 @@ class FollowedImport:
         """Why the file that the server writes cannot be read further, "" if it can."""
         return str(self._logs.stalled or "")
 
-    def read(self, limit: int, now: float) -> Found:
+    def read(self, limit: int, now: float) -> Sequence[ImportedRecord]:
         """Write what the cluster has written, at most about `limit` transactions, and return the
         records. `now` is a monotonic clock in seconds. Raises ReplayError, LogError.
         """
@@ -245,8 +244,8 @@ class FollowedImport:
         for one in self._broker_logs:
             one.close()
 
-    def _take(self, one: Transaction | Gap | Unwatched, stream: _Stream, now: float) -> None:
-        if isinstance(one, Unwatched):
+    def _take(self, one: Transaction | Gap | UnwatchedChanges, stream: _Stream, now: float) -> None:
+        if isinstance(one, UnwatchedChanges):
             self.gap = one
         elif isinstance(one, Gap):
             if one.is_wide:

@@ -27,7 +27,7 @@ from replay.stock_clusters.imported_log.events import (
     ImportEnded,
     LoggedEvent,
 )
-from replay.stock_clusters.imported_log.restored import apply, changed_events
+from replay.stock_clusters.imported_log.state_events import apply, changed_events
 from replay.stock_clusters.imports.kafka_root import (
     KafkaRoot,
     NoClusterError,
@@ -45,9 +45,9 @@ from replay.stock_clusters.imports.report import (
     import_ended,
 )
 from replay.stock_clusters.zookeeper_log.damage import Damage
+from replay.stock_clusters.zookeeper_log.gap_resolution import GapResolver, Resumption
 from replay.stock_clusters.zookeeper_log.merging import Gap, MergedLogs
-from replay.stock_clusters.zookeeper_log.restoring import State
-from replay.stock_clusters.zookeeper_log.resuming import Resuming, Resumption
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.source import Source, open_source
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
@@ -87,7 +87,7 @@ def import_opened(
     last record."""
     state, root, before = first_with_kafka(source, selection.chroot)
     logs = source.transactions(state.zxid)
-    resuming = Resuming(source, logs)
+    resuming = GapResolver(source, logs)
     counts = Counts()
     transactions = _after_first_state(state, iter(logs), resuming, selection, counts)
     header = Header(
@@ -128,14 +128,16 @@ def import_opened(
     return counts.result(printable(log), begun, root.cluster_id, damaged, gaps, notes)
 
 
-class _LeftOut(NamedTuple):
+class _LeftOutTransactions(NamedTuple):
     """Transactions of a source that are left out before the first usable state, and gaps."""
 
     transactions: int
     gaps: Sequence[Gap]
 
 
-def first_with_kafka(source: Source, chroot: str | None) -> tuple[State, KafkaRoot, _LeftOut]:
+def first_with_kafka(
+    source: Source, chroot: str | None
+) -> tuple[ZooKeeperState, KafkaRoot, _LeftOutTransactions]:
     """The first state that contains the cluster, or after which the cluster is created.
 
     If logs are damaged or incomplete, a later state is tried. Raises NoClusterError, which reports
@@ -157,10 +159,10 @@ def first_with_kafka(source: Source, chroot: str | None) -> tuple[State, KafkaRo
         else:
             source.notes.append(note)
             if tried is None:
-                return state, root, _LeftOut(left_out, ())
+                return state, root, _LeftOutTransactions(left_out, ())
             source.damages += [one for one in tried.damages if _is_before(one, state.zxid)]
             lost = [gap.up_to(state.zxid) for gap in tried.gaps if gap.after < state.zxid]
-            return state, root, _LeftOut(0 if lost else left_out, lost)
+            return state, root, _LeftOutTransactions(0 if lost else left_out, lost)
     raise NoClusterError("; ".join((*map(str, source.damages), why)))
 
 
@@ -170,9 +172,9 @@ def _is_before(damage: Damage, zxid: int) -> bool:
 
 
 def _after_first_state(
-    state: State,
+    state: ZooKeeperState,
     logs: Iterator[Transaction],
-    resuming: Resuming,
+    resuming: GapResolver,
     selection: Selection,
     counts: Counts,
 ) -> Iterator[Transaction]:

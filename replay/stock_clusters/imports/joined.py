@@ -37,7 +37,7 @@ from replay.stock_clusters.imports.report import Findings, ImportResult
 from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.data_folder import log_zxid
 from replay.stock_clusters.zookeeper_log.merging import Contradiction
-from replay.stock_clusters.zookeeper_log.source import Source, joined, open_source
+from replay.stock_clusters.zookeeper_log.source import Source, join_sources, open_source
 
 _HOUR_MS: Final = 3_600_000
 _HOURS: Final = 3
@@ -108,7 +108,9 @@ def import_joined(
     """
     with ExitStack() as stack:
         opened = [_opened(one, stack, progress) for one in captures]
-        source = joined([one.source for one in opened], [one.data for one in stored], progress)
+        source = join_sources(
+            [one.source for one in opened], [one.data for one in stored], progress
+        )
         names = [one.name for one in stored]
         joining = _Joining(opened, names, before)
         lines = _JoinedLines([one.broker_logs for one in opened], stored)
@@ -125,7 +127,7 @@ def import_joined(
     )
 
 
-class _Opened(NamedTuple):
+class _OpenedCapture(NamedTuple):
     """A capture with its files; their names begin with `name`."""
 
     capture: Capture
@@ -134,17 +136,20 @@ class _Opened(NamedTuple):
     broker_logs: BrokerLogs
 
 
-def _opened(capture: Capture, stack: ExitStack, progress: Progress) -> _Opened:
+def _opened(capture: Capture, stack: ExitStack, progress: Progress) -> _OpenedCapture:
     path = Path(capture.path)
     source = stack.enter_context(open_source(path, progress, is_one_of_several=True))
-    return _Opened(capture, printable(path), source, BrokerLogs(source.broker_logs, UTC))
+    return _OpenedCapture(capture, printable(path), source, BrokerLogs(source.broker_logs, UTC))
 
 
 class _Joining:
     """Decides at the end of an import what the joined log lacks."""
 
     def __init__(
-        self, opened: Sequence[_Opened], stored: Sequence[str], before: Sequence[Contribution]
+        self,
+        opened: Sequence[_OpenedCapture],
+        stored: Sequence[str],
+        before: Sequence[Contribution],
     ) -> None:
         self.contributions: list[Contribution] = []
         self.lacking: list[str] = []
@@ -221,7 +226,7 @@ class _Joining:
         owners = (*(one.name for one in self._opened), *self._stored)
         return next((one for one in owners if file.startswith(f"{one}/")), file)
 
-    def _contribution(self, opened: _Opened, found: Findings) -> Contribution:
+    def _contribution(self, opened: _OpenedCapture, found: Findings) -> Contribution:
         capture, name, source, broker_logs = opened
         logs = found.logs
         damages = (*found.source.damages, *logs.damages)

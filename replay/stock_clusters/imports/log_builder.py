@@ -5,14 +5,14 @@ from heapq import merge
 from operator import attrgetter
 
 from replay.stock_clusters.imported_log.events import (
+    DecisionObserved,
     ImportBegun,
     ImportEnded,
     ImportResumed,
     LoggedEvent,
-    Observed,
     TransactionsMissing,
 )
-from replay.stock_clusters.imported_log.restored import apply, changed_events, restored_events
+from replay.stock_clusters.imported_log.state_events import apply, changed_events, restored_events
 from replay.stock_clusters.imports.decisions import Decisions
 from replay.stock_clusters.imports.digests import Digests
 from replay.stock_clusters.imports.kafka_root import KafkaRoot, check_only
@@ -21,9 +21,9 @@ from replay.stock_clusters.imports.records import Records
 from replay.stock_clusters.imports.report import Counts
 from replay.stock_clusters.imports.terms import Terms
 from replay.stock_clusters.imports.versions import Versions
+from replay.stock_clusters.zookeeper_log.gap_resolution import GapResolver, Resumption
 from replay.stock_clusters.zookeeper_log.merging import Gap
-from replay.stock_clusters.zookeeper_log.restoring import State
-from replay.stock_clusters.zookeeper_log.resuming import Resuming, Resumption
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import Create, Transaction
 
 _OWN_CHANNEL = "import"
@@ -34,7 +34,7 @@ class LogBuilder:
 
     def __init__(
         self,
-        state: State,
+        state: ZooKeeperState,
         root: KafkaRoot,
         requests: LoggedRequests,
         counts: Counts,
@@ -62,7 +62,7 @@ class LogBuilder:
     def follow(
         self,
         transactions: Iterator[Transaction],
-        resuming: Resuming,
+        resuming: GapResolver,
         logged: Iterator[LoggedEvent],
     ) -> None:
         """Write transactions and lines of brokers' logs, in the order of time."""
@@ -106,7 +106,7 @@ class LogBuilder:
         channel = self._channel(transaction.session)
         time_ms = self._last_ms = transaction.time_ms
         seq = self._records.add(transaction, time_ms, term, channel)
-        if isinstance(found, Observed) and found.what == "election" and not found.error:
+        if isinstance(found, DecisionObserved) and found.what == "election" and not found.error:
             self.elected_ms[found.epoch] = time_ms
         if found is not None:
             self._records.add(found, time_ms, term, channel, seq)

@@ -11,9 +11,9 @@ from replay.stock_clusters.imported_log.encoding import kind_of
 from replay.stock_clusters.imported_log.events import (
     BrokerLogged,
     DamagedFile,
+    DecisionObserved,
     ImportBegun,
     ImportEnded,
-    Observed,
     RequestInferred,
 )
 from replay.stock_clusters.imports.logged_requests import LoggedRequests
@@ -88,13 +88,13 @@ class Counts:
         self._broker_events: Counter[str] = Counter()
 
     def transaction(
-        self, transaction: Transaction, found: Observed | RequestInferred | None
+        self, transaction: Transaction, found: DecisionObserved | RequestInferred | None
     ) -> None:
         """Count a transaction and its classification."""
         self._transactions += 1
         self._sessions += isinstance(transaction.content, CreateSession)
         self._to_ms, self._to_zxid = transaction.time_ms, transaction.zxid
-        if isinstance(found, Observed):
+        if isinstance(found, DecisionObserved):
             (self._warm_by_kind if found.warm else self._by_kind)[found.what] += 1
         elif isinstance(found, RequestInferred):
             self._inputs_by_kind[_input_kind(found)] += 1

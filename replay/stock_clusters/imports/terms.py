@@ -54,13 +54,13 @@ class Terms:
         self.current: Term | None = None
         self._ids_path = chroot + BROKER_IDS
         self._of_session: dict[int, Term] = {}
-        self.is_warm = find(tree, self.epoch_path) is not None
+        self.is_warm = find_znode(tree, self.epoch_path) is not None
         """Whether the present term began before the log, or in missing transactions."""
         self.resume(tree)
 
     def resume(self, tree: Tree) -> None:
         """Read the controller from the tree, at the start or after missing transactions."""
-        holder, epoch = find(tree, self.controller_path), find(tree, self.epoch_path)
+        holder, epoch = find_znode(tree, self.controller_path), find_znode(tree, self.epoch_path)
         if holder is None or epoch is None:
             self.current = None
             return
@@ -132,7 +132,7 @@ def _is_guarded(multi: Multi) -> bool:
     return bool(multi.operations) and isinstance(multi.operations[0], Check)
 
 
-def find(tree: Tree, path: str) -> Znode | None:
+def find_znode(tree: Tree, path: str) -> Znode | None:
     """A znode, None if it does not exist."""
     try:
         return tree.get(path)

@@ -8,7 +8,7 @@ previous version is unknown, the next one shows nothing.
 from collections.abc import Sequence
 from typing import Final
 
-from replay.stock_clusters.imports.terms import find
+from replay.stock_clusters.imports.terms import find_znode
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
     Create,
@@ -65,7 +65,7 @@ class Versions:
                 written[operation.path] = 0
 
     def _version(self, path: str) -> int:
-        znode = find(self._tree, path)
+        znode = find_znode(self._tree, path)
         return -1 if znode is None else znode.version
 
     def _note(self, file: str, zxid: int, path: str, before: int, version: int) -> None:

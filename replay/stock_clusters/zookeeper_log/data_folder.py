@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from replay.stock_clusters.zookeeper_log.log_file import TransactionLogReader, TransactionReader
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 
 VERSIONED: Final = "version-2"
 BROKER_LOGS: Final = (
@@ -46,10 +46,10 @@ class SourceFile(Struct, frozen=True):
         with self.path.open("rb") as stream:
             yield TransactionLogReader(stream, self.name, on_bytes)
 
-    def state(self) -> State:
+    def state(self) -> ZooKeeperState:
         """Load a snapshot. Raises DamagedSnapshotError, OSError."""
         with self.path.open("rb") as stream:
-            return State.load(stream, self.name, self.zxid)
+            return ZooKeeperState.load(stream, self.name, self.zxid)
 
 
 def by_zxid(files: Iterable[SourceFile]) -> tuple[SourceFile, ...]:
@@ -73,7 +73,7 @@ class DataFolder(Struct, frozen=True):
     snapshots: tuple[SourceFile, ...]
 
 
-def merged(folders: Sequence[DataFolder]) -> DataFolder:
+def merge_folders(folders: Sequence[DataFolder]) -> DataFolder:
     """The files of several copies or servers of one ZooKeeper as one folder."""
     return DataFolder(
         ", ".join(one.name for one in folders),

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from replay.errors import unreadable
 from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.data_folder import SourceFile, by_zxid
-from replay.stock_clusters.zookeeper_log.record_order import Misplaced, RecordOrder
+from replay.stock_clusters.zookeeper_log.record_order import MisplacedRecord, RecordOrder
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
 _MANY: Final = 8
@@ -70,7 +70,7 @@ class Gap(Struct, frozen=True):
         return self.after < zxid < self.before
 
 
-class Unwatched(Struct, frozen=True):
+class UnwatchedChanges(Struct, frozen=True):
     """What ZooKeeper changed after transaction `after`, up to the beginning of another session that
     watches. How many transactions these are is unknown."""
 
@@ -94,7 +94,7 @@ class MisplacedRecords(Struct, frozen=True):
 
     file: str
     where: Place
-    records: tuple[Misplaced, ...]
+    records: tuple[MisplacedRecord, ...]
 
     def __str__(self) -> str:
         first = self.records[0]
@@ -254,7 +254,7 @@ class MergedLogs:
                 self.gaps[place] = structs.replace(gap, is_displaced=True)
 
     def _misplaced_in(self, file: RecordOrder) -> Iterator[MisplacedRecords]:
-        by_place: dict[Place, list[Misplaced]] = {"ahead": list(file.ahead)}
+        by_place: dict[Place, list[MisplacedRecord]] = {"ahead": list(file.ahead)}
         for one in file.behind:
             place: Place = "behind" if self._is_missing(one.zxid) else "again"
             by_place.setdefault(place, []).append(one)

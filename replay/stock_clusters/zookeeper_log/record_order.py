@@ -13,7 +13,7 @@ from replay.stock_clusters.zookeeper_log.log_file import TransactionReader
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
 
-class Misplaced(NamedTuple):
+class MisplacedRecord(NamedTuple):
     """A record that is out of order: its zxid, and its offset in bytes."""
 
     zxid: int
@@ -29,8 +29,8 @@ class RecordOrder:
     """
 
     def __init__(self, reader: TransactionReader, log: SourceFile) -> None:
-        self.ahead: list[Misplaced] = []
-        self.behind: list[Misplaced] = []
+        self.ahead: list[MisplacedRecord] = []
+        self.behind: list[MisplacedRecord] = []
         self.begin: int | None = None
         self.log = log
         self._reader = reader
@@ -53,14 +53,14 @@ class RecordOrder:
                 jumped, jumped_offset = held
                 held = None
                 if zxid < jumped.zxid:
-                    self.ahead.append(Misplaced(jumped.zxid, jumped_offset))
+                    self.ahead.append(MisplacedRecord(jumped.zxid, jumped_offset))
                 else:
                     yield self._give(jumped, jumped_offset)
             if zxid > self._highest + 1:
                 held = transaction, offset
                 continue
             if zxid <= self._highest:
-                self.behind.append(Misplaced(zxid, offset))
+                self.behind.append(MisplacedRecord(zxid, offset))
             yield self._give(transaction, offset)
         if early is not None and self._zxid is None:
             yield self._give_early(*early, None)
@@ -76,7 +76,7 @@ class RecordOrder:
         if second == first.zxid + 1:
             self.begin, self._highest = first.zxid, first.zxid - 1
         else:
-            self.behind.append(Misplaced(first.zxid, offset))
+            self.behind.append(MisplacedRecord(first.zxid, offset))
         return self._give(first, offset)
 
     def _give(self, transaction: Transaction, offset: int) -> Transaction:

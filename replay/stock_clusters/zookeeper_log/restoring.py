@@ -2,8 +2,8 @@
 
 A snapshot is fuzzy: it may already include a transaction, or the transaction's znode may be deleted
 again. These transactions are skipped, as a starting server does (DataTree.processTxn). The state is
-exact from `State.exact_from` on; before, znodes may be too new. With servers before 3.6, a znode
-that was deleted during the snapshot may be missing too early.
+exact from `ZooKeeperState.exact_from` on; before, znodes may be too new. With servers before 3.6, a
+znode that was deleted during the snapshot may be missing too early.
 """
 
 from typing import BinaryIO, Self
@@ -34,7 +34,7 @@ _BY_ONE = -1
 """A Create's parent_cversion in logs of 3.3: the previous one plus 1."""
 
 
-class State:
+class ZooKeeperState:
     """Znodes and live sessions (time-outs in ms) after transaction `zxid`; empty at first."""
 
     def __init__(self) -> None:

@@ -37,7 +37,7 @@ from replay.stock_clusters.zookeeper_log.data_folder import (
     is_misnamed,
     is_wanted,
     log_zxid,
-    merged,
+    merge_folders,
 )
 from replay.stock_clusters.zookeeper_log.log_file import MAGIC
 from replay.stock_clusters.zookeeper_log.merging import (
@@ -47,7 +47,7 @@ from replay.stock_clusters.zookeeper_log.merging import (
     is_epochs_start,
     is_first,
 )
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 
 ARCHIVES: Final = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz")
 MEMBER_BYTES_MAX: Final = 16 * 1024**3
@@ -67,7 +67,7 @@ class FirstState(NamedTuple):
     """A state to start from, a note about it, and how many transactions before it are left out
     because an earlier snapshot is damaged."""
 
-    state: State
+    state: ZooKeeperState
     note: str
     left_out: int = 0
 
@@ -103,7 +103,7 @@ class Source:
         """The transactions after zxid `after`; a snapshot includes the earlier ones."""
         return _reading(self.server, after, "reading", self._progress)
 
-    def load(self, snapshot: SourceFile) -> State:
+    def load(self, snapshot: SourceFile) -> ZooKeeperState:
         """Load a snapshot of `server.snapshots`. Raises DamagedSnapshotError, or ReplayError if it
         cannot be read."""
         try:
@@ -111,7 +111,7 @@ class Source:
         except OSError as error:
             raise unreadable(snapshot.name, error) from None
 
-    def first_state(self) -> State:
+    def first_state(self) -> ZooKeeperState:
         """The first of `first_states`, noted in `notes`. Raises ReplayError."""
         first = next(self.first_states())
         self.notes.append(first.note)
@@ -144,7 +144,7 @@ class Source:
         nothing_before = all(is_epochs_start(one.zxid) for one in earlier)
         if not found and nothing_before and is_first(begin):
             found = True
-            yield FirstState(State(), _EMPTY)
+            yield FirstState(ZooKeeperState(), _EMPTY)
         for state, snapshot in self.usable(among):
             found = True
             note = f"starts from {snapshot.name}: the logs before it, from zxid"
@@ -154,7 +154,7 @@ class Source:
             found = True
             yield FirstState(state, f"starts from {snapshot.name}")
         if not found and follows(begin, 0):
-            yield FirstState(State(), _EMPTY)
+            yield FirstState(ZooKeeperState(), _EMPTY)
         elif not found:
             damaged = "".join(f"{one}; " for one in self.damages)
             raise ReplayError(
@@ -162,7 +162,9 @@ class Source:
                 " snapshot can be used; add the snapshot.* files of the same server"
             )
 
-    def usable(self, snapshots: Iterable[SourceFile]) -> Iterator[tuple[State, SourceFile]]:
+    def usable(
+        self, snapshots: Iterable[SourceFile]
+    ) -> Iterator[tuple[ZooKeeperState, SourceFile]]:
         """The states of the sound snapshots; the others are added to `damages` or `notes`."""
         for snapshot in snapshots:
             self._looked_at.add(snapshot)
@@ -253,10 +255,12 @@ def _with_notes(error: ReplayError, notes: Sequence[str]) -> ReplayError:
     return ReplayError("; ".join((*notes, str(error)))) if notes else error
 
 
-def joined(sources: Sequence[Source], others: Sequence[DataFolder], progress: Progress) -> Source:
+def join_sources(
+    sources: Sequence[Source], others: Sequence[DataFolder], progress: Progress
+) -> Source:
     """The data of several sources of one ZooKeeper, and `others`, as one source without notes and
     without brokers' logs."""
-    server = merged([*(one.server for one in sources), *others])
+    server = merge_folders([*(one.server for one in sources), *others])
     return Source(server, (), (), progress, is_cut=False)
 
 
@@ -284,7 +288,7 @@ def _source(
         if (kind := broker_log_kind(PurePosixPath(name).name)) is not None
     ]
     if len(servers) == 1 or has_every_server:
-        return Source(merged(servers), broker_logs, notes, progress, is_cut=is_cut)
+        return Source(merge_folders(servers), broker_logs, notes, progress, is_cut=is_cut)
     server, chosen = _most_complete(servers, progress)
     return Source(server, broker_logs, (*notes, *chosen), progress, is_cut=is_cut)
 

@@ -6,7 +6,7 @@
 | run | one run of a broker: from its start to its end |
 | context, settings, metadata | what the parts of a run share |
 | log, disk | records, leader epochs, what survives a crash |
-| partition, remote | a replica: leader and follower |
+| partition, remote_replica | a replica: leader and follower |
 | control_requests | LeaderAndIsr, UpdateMetadata and StopReplica, and their errors |
 | fetch_session | what a leader does with the fetches of one follower or consumer |
 | fetcher, fetchers | what a follower fetches from one leader, and from which leaders |

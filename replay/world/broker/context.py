@@ -13,7 +13,7 @@ MinIsr = Callable[[str], int | None]
 """The configuration min.insync.replicas of a topic; None: that of the broker."""
 
 
-class Context:
+class BrokerContext:
     """One run of broker `id`, which is the process `process`.
 
     `epoch` is the broker epoch of its registration. `write_us` is how much longer each write to its

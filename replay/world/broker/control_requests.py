@@ -19,7 +19,7 @@ from controller.core.commands import (
     UpdateMetadataRequest,
 )
 from controller.core.values import NO_EPOCH
-from replay.world.broker.context import Context
+from replay.world.broker.context import BrokerContext
 from replay.world.broker.disk import Disk
 from replay.world.broker.log import Log
 from replay.world.broker.messages import NOT_LEADER_OR_FOLLOWER
@@ -53,7 +53,7 @@ class Replicas:
     """The replicas of one run of a broker, and the highest controller epoch that it has seen."""
 
     def __init__(
-        self, context: Context, disk: Disk, changes: IsrChanges, followers: Followers
+        self, context: BrokerContext, disk: Disk, changes: IsrChanges, followers: Followers
     ) -> None:
         self.hosted: dict[Name, Partition] = {}
         self._context = context

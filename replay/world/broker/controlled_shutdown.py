@@ -8,7 +8,7 @@ from controller.core.api_requests.controlled_shutdown import (
     ControlledShutdownReceived,
     ControlledShutdownResponse,
 )
-from replay.world.broker.context import Context
+from replay.world.broker.context import BrokerContext
 from replay.world.broker.controller_channel import ProcessOfController
 from replay.world.broker.peer import Peer
 from replay.world.messages import ControllerRequest, ControllerResponse
@@ -23,7 +23,7 @@ class ControlledShutdown:
 
     def __init__(
         self,
-        context: Context,
+        context: BrokerContext,
         process_of_controller: ProcessOfController,
         on_end: Callable[[], None],
     ) -> None:

@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 from controller.core import error_codes as codes
 from controller.core.api_requests import ApiRequest, ApiResponse, BrokerApiResponse
-from replay.world.broker.context import Context
+from replay.world.broker.context import BrokerContext
 from replay.world.broker.peer import Peer
 from replay.world.messages import ControllerRequest, ControllerResponse
 from replay.world.network import Message
@@ -28,7 +28,7 @@ class ControllerChannel:
     """Sends one request at a time, again and again until the controller has answered it. The
     controller is the one that the last UpdateMetadata request named."""
 
-    def __init__(self, context: Context, process_of_controller: ProcessOfController) -> None:
+    def __init__(self, context: BrokerContext, process_of_controller: ProcessOfController) -> None:
         self._context = context
         self._process_of_controller = process_of_controller
         self._queued: tuple[ApiRequest, OnResponse] | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from controller.core.commands import BrokerRequest
-from replay.world.broker.context import Context
+from replay.world.broker.context import BrokerContext
 from replay.world.broker.control_requests import Answer, Replicas
 from replay.world.broker.disk import Disk
 from replay.world.broker.partition import Partition, PendingIsr
@@ -24,10 +24,10 @@ class DetachedBroker:
         self.disk = Disk()
         self._replicas, self._context = self._start()
 
-    def _start(self) -> tuple[Replicas, Context]:
+    def _start(self) -> tuple[Replicas, BrokerContext]:
         scheduler = Scheduler()
-        context = Context(self._id, scheduler, Network(scheduler), _SETTINGS, Observer())
-        return Replicas(context, self.disk, _Nothing(), _Nothing()), context
+        context = BrokerContext(self._id, scheduler, Network(scheduler), _SETTINGS, Observer())
+        return Replicas(context, self.disk, _NoReplication(), _NoReplication()), context
 
     @property
     def logs(self) -> dict[Name, bytes | None]:
@@ -52,7 +52,7 @@ class DetachedBroker:
         return self._replicas.answer(request, failing)
 
 
-class _Nothing:
+class _NoReplication:
     """Neither followers nor changes of ISRs."""
 
     def follow(self, partition: Partition) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from controller.core import error_codes as codes
 from controller.core.values import NO_EPOCH
 from replay.world.broker import messages
-from replay.world.broker.context import Context
+from replay.world.broker.context import BrokerContext
 from replay.world.broker.log import UNKNOWN_END
 from replay.world.broker.messages import (
     Fetch,
@@ -38,7 +38,7 @@ class FetchSession:
     one."""
 
     def __init__(
-        self, context: Context, replica: int, find: FindPartition, send: SendResponse
+        self, context: BrokerContext, replica: int, find: FindPartition, send: SendResponse
     ) -> None:
         self.replica = replica
         self.is_follower = replica != messages.CONSUMER

@@ -11,7 +11,7 @@ from collections.abc import Container
 from controller.core import error_codes as codes
 from controller.core.values import NO_EPOCH
 from replay.world.broker import messages
-from replay.world.broker.context import Context, process_of
+from replay.world.broker.context import BrokerContext, process_of
 from replay.world.broker.messages import (
     EpochEnd,
     EpochEnds,
@@ -45,7 +45,7 @@ class _Following:
 class Fetcher:
     """Fetches all partitions that this broker follows at one leader."""
 
-    def __init__(self, context: Context, leader: int) -> None:
+    def __init__(self, context: BrokerContext, leader: int) -> None:
         self._context = context
         self._leader = leader
         self._following: dict[Name, _Following] = {}
@@ -280,7 +280,7 @@ class Fetchers:
     `slow` are partitions that are not fetched for now.
     """
 
-    def __init__(self, context: Context, slow: Container[Name] = ()) -> None:
+    def __init__(self, context: BrokerContext, slow: Container[Name] = ()) -> None:
         self._context = context
         self._slow = slow
         self._fetchers: dict[int, Fetcher] = {}

@@ -20,7 +20,7 @@ from controller.core.api_requests.alter_partition import (
 from controller.core.errors import ZnodeError
 from controller.core.operations import BAD_VERSION, OK, CreateSequential, SetData
 from controller.core.values import LeaderAndIsr
-from replay.world.broker.context import Context
+from replay.world.broker.context import BrokerContext
 from replay.world.broker.controller_channel import RETRY_US, ControllerChannel
 from replay.world.broker.partition import Partition, PendingIsr
 from replay.world.broker.zookeeper_requests import ZooKeeperRequests
@@ -57,7 +57,7 @@ class _Proposal(NamedTuple):
 class AlterPartitions:
     """Changes by AlterPartition requests, one in flight (DefaultAlterPartitionManager)."""
 
-    def __init__(self, context: Context, channel: ControllerChannel) -> None:
+    def __init__(self, context: BrokerContext, channel: ControllerChannel) -> None:
         self._context = context
         self._channel = channel
         self._proposals: dict[Name, _Proposal] = {}
@@ -161,7 +161,7 @@ class ZooKeeperIsrChanges:
     updating ISR", and the next fetch or check tries again).
     """
 
-    def __init__(self, context: Context, requests: ZooKeeperRequests) -> None:
+    def __init__(self, context: BrokerContext, requests: ZooKeeperRequests) -> None:
         self._context = context
         self._requests = requests
         self._unreported: dict[Name, None] = {}

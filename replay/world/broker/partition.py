@@ -12,10 +12,10 @@ from controller.core import error_codes as codes
 from controller.core.commands import LeaderAndIsrPartition
 from controller.core.values import NO_EPOCH, NO_LEADER, RECOVERED, LeaderAndIsr
 from replay.world.broker import messages
-from replay.world.broker.context import Context
+from replay.world.broker.context import BrokerContext
 from replay.world.broker.log import Log
 from replay.world.broker.messages import Batch, FetchPartition
-from replay.world.broker.remote import Remote, Session
+from replay.world.broker.remote_replica import FollowerSession, RemoteReplica
 from replay.world.observer import Name
 
 
@@ -61,7 +61,7 @@ class Position:
         self.high_watermark = -1
 
 
-class Reader(Session, Protocol):
+class Reader(FollowerSession, Protocol):
     """A fetch session of a follower or consumer."""
 
     @property
@@ -118,7 +118,9 @@ class Partition:
         "replicas",
     )
 
-    def __init__(self, name: Name, log: Log | None, context: Context, changes: IsrChanges) -> None:
+    def __init__(
+        self, name: Name, log: Log | None, context: BrokerContext, changes: IsrChanges
+    ) -> None:
         self.name = name
         self.log = log if log is not None else Log()
         self._context = context
@@ -132,7 +134,7 @@ class Partition:
         self.maximal_isr: tuple[int, ...] = ()
         self.recovery_state = RECOVERED
         self.pending: PendingIsr | None = None
-        self.remotes: dict[int, Remote] = {}
+        self.remotes: dict[int, RemoteReplica] = {}
         self.readers: dict[Reader, Position] = {}
         self._waiting: deque[_Waiting] = deque()
 
@@ -187,7 +189,7 @@ class Partition:
     def _set_remotes(self) -> None:
         known, own_id = self.remotes, self._context.id
         self.remotes = {
-            one: known.get(one) or Remote(one) for one in self.replicas if one != own_id
+            one: known.get(one) or RemoteReplica(one) for one in self.replicas if one != own_id
         }
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from controller.core.api_requests import ApiResponse
 from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
 from controller.core.errors import ZnodeError
 from controller.core.operations import BAD_VERSION, NO_NODE, NODE_EXISTS, Create, SetData
-from replay.world.broker.context import Context
+from replay.world.broker.context import BrokerContext
 from replay.world.broker.controller_channel import ControllerChannel
 from replay.world.broker.zookeeper_requests import ZooKeeperRequests
 from replay.world.requests import GetData, Result
@@ -25,7 +25,7 @@ class ProducerIdBlocks:
     """
 
     def __init__(
-        self, context: Context, channel: ControllerChannel, requests: ZooKeeperRequests
+        self, context: BrokerContext, channel: ControllerChannel, requests: ZooKeeperRequests
     ) -> None:
         self._context = context
         self._channel = channel

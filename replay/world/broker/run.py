@@ -8,7 +8,7 @@ import msgspec
 from controller.core import znodes
 from controller.core.events import WatchFired
 from controller.core.operations import CreateSequential
-from replay.world.broker.context import Context, MinIsr
+from replay.world.broker.context import BrokerContext, MinIsr
 from replay.world.broker.control_requests import Replicas
 from replay.world.broker.controlled_shutdown import ControlledShutdown
 from replay.world.broker.controller_channel import ControllerChannel, ProcessOfController
@@ -21,11 +21,10 @@ from replay.world.broker.registration import Registration, registration_of
 from replay.world.broker.serving import BrokerConnection
 from replay.world.broker.settings import BrokerSettings
 from replay.world.broker.zookeeper_requests import ZooKeeperRequests
-from replay.world.ensemble.ensemble import START_MS
 from replay.world.network import Endpoint, Network
 from replay.world.observer import Name, Observer
 from replay.world.scenario import BrokerSpec
-from replay.world.scheduler import MS, ProcessClock, Scheduler
+from replay.world.scheduler import MS, WALL_START_MS, ProcessClock, Scheduler
 from replay.world.zookeeper_client import ZooKeeperClient
 
 _FAILURE: Final = 1
@@ -62,7 +61,7 @@ class BrokerRun:
         self._clock = ProcessClock(environment.scheduler)
         self._is_registered = self._is_listening = False
         self._expirations = 0
-        self.context = context = Context(
+        self.context = context = BrokerContext(
             spec.id,
             self._clock,
             environment.network,
@@ -109,7 +108,7 @@ class BrokerRun:
         self._zookeeper.start()
 
     def _make_data(self) -> bytes:
-        now_ms = START_MS + self._clock.now_us // MS
+        now_ms = WALL_START_MS + self._clock.now_us // MS
         return registration_of(
             self.context.id, self._spec.rack, self._environment.settings.protocol, now_ms
         )

@@ -2,7 +2,7 @@
 
 from controller.core import error_codes as codes
 from controller.core.values import NO_LEADER
-from replay.world.broker.context import Context
+from replay.world.broker.context import BrokerContext
 from replay.world.broker.control_requests import Replicas
 from replay.world.broker.fetch_session import FetchSession, epoch_error
 from replay.world.broker.messages import (
@@ -28,7 +28,7 @@ class BrokerConnection:
 
     __slots__ = ("_context", "_replicas", "_session")
 
-    def __init__(self, context: Context, replicas: Replicas) -> None:
+    def __init__(self, context: BrokerContext, replicas: Replicas) -> None:
         self._context = context
         self._replicas = replicas
         self._session: FetchSession | None = None

@@ -25,15 +25,12 @@ from replay.world.ensemble.protocol import (
     RequestPacket,
     password_of,
 )
-from replay.world.ensemble.sessions import TICK_MS, Session, Sessions, negotiated
+from replay.world.ensemble.sessions import TICK_MS, Session, Sessions, negotiate_timeout
 from replay.world.ensemble.transactions import Transaction
 from replay.world.network import Endpoint, Network
 from replay.world.requests import Multi, Reply, Write
-from replay.world.scheduler import MS, Scheduler
+from replay.world.scheduler import MS, WALL_START_MS, Scheduler
 from replay.world.zookeeper import ZooKeeper
-
-START_MS: Final = 1_700_000_000_000
-"""The wall-clock time at the start of a simulation."""
 
 ELECTION_MS: Final = 500
 """How long nothing is served after the leader ended."""
@@ -89,7 +86,7 @@ class Ensemble:
     @property
     def wall_ms(self) -> int:
         """The wall-clock time."""
-        return START_MS + self.scheduler.now_us // MS
+        return WALL_START_MS + self.scheduler.now_us // MS
 
     @property
     def leader(self) -> int:
@@ -201,7 +198,7 @@ class Ensemble:
 
     def start_session(self, client: Client, request: ConnectRequest) -> ConnectResponse:
         """See EnsembleContext."""
-        timeout_ms = negotiated(request.timeout_ms)
+        timeout_ms = negotiate_timeout(request.timeout_ms)
         if request.session == NO_SESSION:
             session = self._create(client, timeout_ms)
         else:

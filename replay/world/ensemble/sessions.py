@@ -84,6 +84,6 @@ class Sessions:
         return [one for one in self._sessions.values() if one.process == process]
 
 
-def negotiated(timeout_ms: int) -> int:
+def negotiate_timeout(timeout_ms: int) -> int:
     """The time-out that a server grants."""
     return max(TIMEOUT_MS_MIN, min(timeout_ms, TIMEOUT_MS_MAX))

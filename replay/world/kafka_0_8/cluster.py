@@ -64,6 +64,7 @@ from controller.kafka_0_8.state import Name
 from replay.world.kafka_0_8.broker_process import BrokerProcess, Record
 from replay.world.outcomes import carry_out, without_reply
 from replay.world.requests import Exists, GetChildren, GetData, Multi
+from replay.world.scheduler import WALL_START_MS
 from replay.world.zookeeper import ZooKeeper
 
 _ZOOKEEPER: Final = (
@@ -78,7 +79,6 @@ _ZOOKEEPER: Final = (
 _SESSION_TIMEOUT_MS: Final = 6000
 _REQUEST_TIMEOUT_MS: Final = 1000
 _LATENCY_MS: Final = 1
-_START_MS: Final = 1_700_000_000_000
 
 _Delivery = tuple[int, int, int, int, str, BrokerEvent, list[Record]]
 """Due time, order, broker, its run, channel, event, and the records that come with it."""
@@ -97,7 +97,7 @@ class Cluster08:
 
     def __init__(self, *brokers: int, **settings: int) -> None:
         self.zookeeper = ZooKeeper()
-        self.now_ms = _START_MS
+        self.now_ms = WALL_START_MS
         self.brokers: dict[int, BrokerProcess] = {}
         self.responses: dict[int, tuple[RespondProduce | RespondFetch, list[Record]]] = {}
         self.cut: dict[tuple[int, int], None] = {}

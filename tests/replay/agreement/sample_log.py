@@ -6,8 +6,8 @@ from typing import Any
 from eventstore.records import EventRecord
 from replay.agreement.logs.index import Index
 from replay.stock_clusters.imported_log.events import (
+    DecisionObserved,
     ImportedEvent,
-    Observed,
     RequestInferred,
     RequestServed,
 )
@@ -50,7 +50,7 @@ class Log:
     def decide(self, *written: Operation, what: str = "partition_state", **of: Any) -> int:
         """Adds a guarded write that is a decision."""
         seq = self.write(GUARD, *written, **of)
-        self.add(Observed(self._zxid, what, 1, of.get("epoch", 1), 0, False))
+        self.add(DecisionObserved(self._zxid, what, 1, of.get("epoch", 1), 0, False))
         return seq
 
     def infer(
@@ -68,7 +68,7 @@ class Log:
         self.write(
             create("/controller", b"{}"), SetData("/controller_epoch", b"1", 1), session=session
         )
-        self.add(Observed(self._zxid, "election", 1, epoch, 0, False))
+        self.add(DecisionObserved(self._zxid, "election", 1, epoch, 0, False))
 
     def serve(self, api: str, version: int, request: Any, received_ms: int = 5) -> int:
         body = json.dumps(request).encode()

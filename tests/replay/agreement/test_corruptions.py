@@ -9,7 +9,7 @@ import pytest
 from typer import Typer
 from typer.testing import CliRunner
 
-from replay.agreement.comparison import agree, imported
+from replay.agreement.comparison import agree, temporary_import
 from replay.agreement.results import AgreementResult
 from replay.stock_clusters.imports.importing import Selection
 from tools.agreement import corruptions
@@ -29,7 +29,7 @@ app.command()(corruptions.main)
 
 def corrupted(folder: Path, copy: Path, how: str, seed: int) -> tuple[Corruption, AgreementResult]:
     corruption = corrupt(folder, copy, seed, [how])
-    with imported(copy, Selection(), lambda *_: None) as log:
+    with temporary_import(copy, Selection(), lambda *_: None) as log:
         return corruption, agree(log)
 
 
@@ -162,7 +162,7 @@ def test_decisions_after_a_corruption_agree(recording: str, folder_of: Get, tmp_
 
 
 def agree_with(source: Path) -> AgreementResult:
-    with imported(source, Selection(), lambda *_: None) as log:
+    with temporary_import(source, Selection(), lambda *_: None) as log:
         return agree(log)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from replay.agreement.comparison import agree, imported
+from replay.agreement.comparison import agree, temporary_import
 from replay.agreement.logs.log_ends import CutLog, LogEnds
 from replay.agreement.results import AgreementResult
 from replay.cli.agreement_report import INCOMPLETE, status_of
@@ -41,7 +41,7 @@ def cut(folder: Path, copy: Path, kinds: tuple[str, ...], share: float, *, is_to
 
 
 def result_of(source: Path) -> AgreementResult:
-    with imported(source, Selection(), lambda *_: None) as log:
+    with temporary_import(source, Selection(), lambda *_: None) as log:
         return agree(log, orders=5)
 
 

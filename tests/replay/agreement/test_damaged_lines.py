@@ -13,10 +13,10 @@ from replay.agreement.logs.log_ends import (
     DamagedPart,
 )
 from replay.agreement.results import AgreementResult
-from replay.agreement.unseen import BrokersWith, leave_unjudged
+from replay.agreement.unjudged_divergences import BrokersWithLogs, leave_unjudged
 from replay.cli.agreement_report import AGREES, DIVERGES, INCOMPLETE, status_of
 from tests.replay.agreement.test_cut_logs import result_of
-from tests.replay.agreement.test_unseen import divergence
+from tests.replay.agreement.test_unjudged_divergences import divergence
 
 Get = Callable[[str], Path]
 
@@ -115,7 +115,7 @@ def left(log: str, of: int, **changes: object) -> list[int]:
         side.count(one.kind, one.cause, one.verdict)
         result.divergences.append(one)
     times_ms = {1: TIME_MS - 2_001, 2: TIME_MS - 2_000, 3: TIME_MS + 10_000}
-    leave_unjudged(result, BrokersWith({1, 2}, {1}), times_ms)
+    leave_unjudged(result, BrokersWithLogs({1, 2}, {1}), times_ms)
     return [one.seq for one in result.divergences]
 
 

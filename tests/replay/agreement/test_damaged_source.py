@@ -10,10 +10,10 @@ from msgspec import structs
 
 from eventstore.reader import LogReader
 from eventstore.writer import LogWriter
-from replay.agreement.comparison import agree, imported
+from replay.agreement.comparison import agree, temporary_import
 from replay.agreement.results import AgreementResult
 from replay.logs.decode import UPCASTERS
-from replay.stock_clusters.imported_log.events import Observed
+from replay.stock_clusters.imported_log.events import DecisionObserved
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.stock_clusters.zookeeper_log.transactions import Create, Transaction
@@ -39,7 +39,7 @@ def zxids(folder_of: Get) -> dict[str, list[int]]:
         incident = IncidentTransactions(source)
         for one in incident:
             what = incident.decisions.classify(one)
-            kind = what.what if isinstance(what, Observed) else "input"
+            kind = what.what if isinstance(what, DecisionObserved) else "input"
             found.setdefault(kind, []).append(one.zxid)
     return found
 
@@ -82,7 +82,7 @@ def jumping(count: int) -> Change:
 
 
 def agree_with(source: Path) -> AgreementResult:
-    with imported(source, Selection(), lambda *_: None) as log:
+    with temporary_import(source, Selection(), lambda *_: None) as log:
         return agree(log)
 
 

@@ -18,8 +18,8 @@ from replay.agreement.results import AgreementResult, Divergence
 from replay.logs.decode import UPCASTERS
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import (
+    DecisionObserved,
     ImportedEvent,
-    Observed,
     RequestInferred,
 )
 from replay.stock_clusters.imports.importing import Selection, import_source
@@ -55,7 +55,7 @@ def batches(records: list[Record], ms: int) -> Iterator[list[Record]]:
     """The records as they appear in intervals of this length."""
     batch: list[Record] = []
     for record, event in records:
-        is_new = not isinstance(event, (Observed, RequestInferred))
+        is_new = not isinstance(event, (DecisionObserved, RequestInferred))
         if batch and is_new and record.wall_ns >= batch[0][0].wall_ns + ms * _NS:
             yield batch
             batch = []
@@ -248,7 +248,7 @@ def test_refused_write_of_an_unknown_request_is_unseen(folder_of: Get, tmp_path:
     assert isinstance(written.content, Multi)
     assert isinstance(request, RequestInferred)
     refused = Multi((OpCode.CHECK, -1), (written.content.operations[0], Error(BAD_VERSION)))
-    found = Observed(written.zxid, "refused", request.broker, 0, BAD_VERSION, warm=False)
+    found = DecisionObserved(written.zxid, "refused", request.broker, 0, BAD_VERSION, warm=False)
     records[last - 1] = (records[last - 1][0], structs.replace(written, content=refused))
     records[last] = (records[last][0], found)
     growing = GrowingLog()

@@ -10,7 +10,7 @@ import pytest
 
 from eventstore.errors import LogError
 from eventstore.writer import LogWriter
-from replay.agreement.comparison import agree, imported
+from replay.agreement.comparison import agree, temporary_import
 from replay.agreement.results import AgreementResult
 from replay.errors import ReplayError
 from replay.stock_clusters.imports.importing import Selection, import_source
@@ -258,7 +258,7 @@ def test_comparison_changes_no_file_and_is_repeatable(log_of: Get) -> None:
 
 
 def test_source_has_the_same_result_as_its_imported_log(folder_of: Get, log_of: Get) -> None:
-    with imported(folder_of("broker-crash-2"), Selection(), lambda *_: None) as log:
+    with temporary_import(folder_of("broker-crash-2"), Selection(), lambda *_: None) as log:
         found = agree(log)
     assert not log.exists()
     found.source = str(log_of("broker-crash-2"))

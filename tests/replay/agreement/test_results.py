@@ -8,7 +8,7 @@ from replay.agreement.broker_requests.comparing import (
     RequestDivergence,
     TermRequests,
 )
-from replay.agreement.judged import Agreement
+from replay.agreement.conformance_result import ConformanceResult
 from replay.agreement.results import result_of
 from tests.replay.agreement.broker_requests.samples import led
 
@@ -20,7 +20,7 @@ def test_request_that_differs_is_reported_where_kafka_sent_it() -> None:
         differences=[RequestDivergence(DIFFERS, ours, theirs, ("leader 1, Kafka's 2",))]
     )
     term.differences.append(RequestDivergence(EXTRA, ours, None))
-    found = result_of(Agreement(requests={1: term}), "").divergences
+    found = result_of(ConformanceResult(requests={1: term}), "").divergences
     assert [(one.verdict, one.seq, one.since) for one in found] == [
         ("extra", 5, 4),
         ("differs", 9, 4),

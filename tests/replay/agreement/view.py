@@ -6,7 +6,7 @@ from typing import Any
 from controller.core import operations
 from replay.agreement.decisions.write_batch import StockDecision
 from replay.agreement.znode_view import ZnodeView
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     Check,
@@ -74,7 +74,7 @@ class Tree:
     """A tree of znodes with the view that a comparison has of them."""
 
     def __init__(self, chroot: str = "") -> None:
-        self.state = State()
+        self.state = ZooKeeperState()
         self.view = ZnodeView(self.state.tree, chroot)
         self._chroot = chroot
         levels = chroot.split("/")[1:]

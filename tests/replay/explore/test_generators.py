@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from controller.core.operations import Create
-from replay.explore.coverage import Act, Coverage
+from replay.explore.coverage import ControllerAct, Coverage
 from replay.explore.generators import crash_points, disturbance, pct, staleness, systematic
 from replay.explore.generators.acts import ActMaker
 from replay.explore.generators.attempt import Attempts, BudgetSpent, TracedRun
@@ -18,7 +18,7 @@ from replay.explore.generators.mix import mix
 from replay.explore.generators.patterns import Patterns
 from replay.explore.generators.scenarios import OLD_ZOOKEEPER, generic, random_scenario
 from replay.explore.generators.strategies import STRATEGIES, ExplorationStart, do_job
-from replay.explore.generators.variation import varied
+from replay.explore.generators.variation import vary_times
 from replay.explore.numbers import RandomNumbers
 from replay.world.ensemble.protocol import ConnectRequest, Ping, RequestPacket
 from replay.world.inputs import (
@@ -66,7 +66,12 @@ def _trace() -> TracedRun:
             ("refold 100>zookeeper", "refold 100>broker 1", "broker 1>zookeeper"), 1
         )
     ]
-    acts = {"refold 100": [Act(1, 10, "Startup: Create /controller"), Act(2, 11, "x: y")]}
+    acts = {
+        "refold 100": [
+            ControllerAct(1, 10, "Startup: Create /controller"),
+            ControllerAct(2, 11, "x: y"),
+        ]
+    }
     return TracedRun(deliveries, acts, {one.link: 50 for one in deliveries})
 
 
@@ -138,18 +143,20 @@ def test_crash_points_crash_at_each_kind_of_act() -> None:
 
 
 def test_crash_points_that_the_fewest_runs_have_are_tried_first() -> None:
-    often = [Act(number, 5_000, f"often {number}") for number in range(40)]
-    rare = [Act(number, 6_000, f"rare {number}") for number in range(12)]
+    often = [ControllerAct(number, 5_000, f"often {number}") for number in range(40)]
+    rare = [ControllerAct(number, 6_000, f"rare {number}") for number in range(12)]
     acts = [{"refold 100": often}, {"refold 100": [*often, *rare]}, {"refold 100": often}]
-    runs: list[tuple[list[Input], dict[str, list[Act]]]] = [([], one) for one in acts]
+    runs: list[tuple[list[Input], dict[str, list[ControllerAct]]]] = [([], one) for one in acts]
     for seed in range(10):
-        found = [one.act.point for one in crash_points.chosen(runs, RandomNumbers(seed))]
+        found = [one.act.point for one in crash_points.choose_acts(runs, RandomNumbers(seed))]
         assert len(set(found)) == crash_points.RUNS
         assert all(one.startswith("rare") for one in found[: len(rare)])
 
 
 def test_disturbances_are_around_acts_of_controllers() -> None:
-    trace = TracedRun([], {"refold 100": [Act(1, 11_000, "Startup: Create /controller")]}, {})
+    trace = TracedRun(
+        [], {"refold 100": [ControllerAct(1, 11_000, "Startup: Create /controller")]}, {}
+    )
     attempts = RecordedAttempts(1, trace)
     disturbance.disturb(attempts, RandomNumbers(1))
     base, made = attempts.made[0], attempts.made[disturbance.BASES :]
@@ -168,7 +175,9 @@ def test_disturbances_vary_the_run_that_reached_something_new() -> None:
         def trace(self, inputs: object) -> TracedRun:
             self.run(inputs)
             crashes = sum(isinstance(one, CrashBroker) for one in self.made[-1])
-            return TracedRun([], {"refold 100": [Act(1, 5_000, f"act {crashes * '!'}")]}, {})
+            return TracedRun(
+                [], {"refold 100": [ControllerAct(1, 5_000, f"act {crashes * '!'}")]}, {}
+            )
 
     attempts = Reaching(1, _trace())
     attempts.inputs = lambda numbers: [crash]  # type: ignore[method-assign]
@@ -190,7 +199,7 @@ def test_moments_are_acts_of_controllers_and_writes_and_sessions_of_brokers() ->
         Delivery(5, 4_004_000, "zookeeper>refold 100", 5, 0, bytes(4) + b"\xff" * 4),
         Delivery(6, 4_005_000, "zookeeper>refold 100", 6, 0, bytes(8)),
     ]
-    acts = {"refold 100": [Act(1, 50, "a: b"), Act(2, 4_010, "a: b")]}
+    acts = {"refold 100": [ControllerAct(1, 50, "a: b"), ControllerAct(2, 4_010, "a: b")]}
     assert injection_points_of(acts, deliveries) == {
         "a: b": [InjectionPoint("refold 100", 4_010, "a: b")],
         "broker: session": [InjectionPoint("broker 2", 4_000, "broker: session")],
@@ -338,7 +347,7 @@ def test_variation_keeps_all_inputs_in_order() -> None:
     inputs = [CrashBroker(1_000, 1), CrashBroker(1_500, 2), CrashBroker(9_000, 3)]
     orders = set()
     for seed in range(40):
-        made = varied(inputs, RandomNumbers(seed))
+        made = vary_times(inputs, RandomNumbers(seed))
         assert [one.at_ms for one in made] == sorted(one.at_ms for one in made)
         orders.add(tuple(one.broker for one in made if isinstance(one, CrashBroker)))
     assert (1, 2, 3) in orders

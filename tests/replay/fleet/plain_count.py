@@ -81,7 +81,7 @@ class PlainCount:
         self._moving = PlainMoves()
         self._stood = 0
         self._elected: tuple[int, int, int] | None = None
-        self._decided: dict[int, imported_events.Observed] = {}
+        self._decided: dict[int, imported_events.DecisionObserved] = {}
         self._follow(log)
 
     @property
@@ -102,7 +102,7 @@ class PlainCount:
             self.records.append((record, decode(record.payload)))
         self.events = len(self.records)
         for record, event in self.records:
-            if isinstance(event, imported_events.Observed):
+            if isinstance(event, imported_events.DecisionObserved):
                 self._decided[record.cause or 0] = event
                 self.observed += 1
                 self._act(record, event)
@@ -117,7 +117,7 @@ class PlainCount:
                 self._of_daemon(record, event)
             self._of_commands(record, caused.get(record.seq, []), now)
 
-    def _act(self, record: EventRecord, decision: imported_events.Observed) -> None:
+    def _act(self, record: EventRecord, decision: imported_events.DecisionObserved) -> None:
         """Writes of a stock controller after the end of its term, successful or not."""
         if decision.what == "fenced":
             self.zombies.add((record.cause or 0, "fenced_write"))

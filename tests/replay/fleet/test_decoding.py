@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from eventstore.reader import LogReader
 from eventstore.segment import open_segment
 from replay.fleet import decoding
-from replay.fleet.columns import DECODED, RECORDS, STORED, Batches, Origin, decoded
+from replay.fleet.columns import DECODED, RECORDS, STORED, Batches, Origin, decode_batch
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
 from replay.fleet.log_source import LogSource
@@ -49,7 +49,7 @@ def test_decoding_later_equals_decoding_while_reading(
     log = write_log(tmp_path / "log", short_history, "c", 1)
     origin = Origin("c", "its name")
     stored = batches_of(log, Batches(STORED, origin, decodes=False)).combine_chunks()
-    later = [part for batch in stored.to_batches() for part in decoded(batch)]
+    later = [part for batch in stored.to_batches() for part in decode_batch(batch)]
     at_once = batches_of(log, Batches(RECORDS, origin)).select(DECODED.names)
     rows = at_once.to_pylist()
     assert by_number(pa.Table.from_batches(later).to_pylist()) == by_number(rows)
@@ -69,7 +69,7 @@ def test_events_of_other_versions_are_decoded_as_far_as_possible() -> None:
          "channel": "api", "origin": "exogenous"}
         for seq, (kind, schema, payload) in enumerate(events, 1)
     ]  # fmt: skip
-    [made] = decoded(pa.RecordBatch.from_pylist(rows, STORED))
+    [made] = decode_batch(pa.RecordBatch.from_pylist(rows, STORED))
     assert made.column("seq").to_pylist() == [1, 2, 3]
     assert made.column("topic").to_pylist() == ["t", None, None]
     assert made.column("payload").to_pylist()[1:] == ['["new",7]', None]

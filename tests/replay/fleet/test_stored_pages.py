@@ -12,8 +12,8 @@ from eventstore.segment import open_segment
 from eventstore.verify import verify
 from eventstore.writer import LogWriter
 from replay.fleet import stored_pages
-from replay.fleet.manifest import Known
-from replay.fleet.segment_ingest import Ingested, ingest_segment
+from replay.fleet.manifest import KnownRecords
+from replay.fleet.segment_ingest import IngestedPart, ingest_segment
 from replay.fleet.stored_pages import StoredPages
 from tests.eventstore.samples import command, event, events, header, write_log
 from tools.fleet.histories import History
@@ -163,8 +163,8 @@ def _write(folder: Path, is_begun: Any) -> None:
             is_begun.set()
 
 
-def _known(found: Ingested) -> Known:
-    return Known(found.last_seq, found.last_command, found.event_chain, found.command_chain)
+def _known(found: IngestedPart) -> KnownRecords:
+    return KnownRecords(found.last_seq, found.last_command, found.event_chain, found.command_chain)
 
 
 def _event_numbers(batch: Any) -> list[int]:

@@ -17,10 +17,10 @@ from replay.logs.decode import UPCASTERS
 from replay.logs.packed import log_at
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import (
+    DecisionObserved,
     ImportBegun,
     ImportedEvent,
     ImportEnded,
-    Observed,
 )
 from replay.stock_clusters.imported_log.reading import open_imported
 from replay.stock_clusters.imports.importing import Selection, import_source
@@ -67,7 +67,7 @@ def test_cut_equals_an_import_from_its_beginning(tmp_path: Path) -> None:
         [second] = [
             record
             for record, event in open_imported(reader).events()
-            if isinstance(event, Observed) and event.what == "election" and event.epoch == 2
+            if isinstance(event, DecisionObserved) and event.what == "election" and event.epoch == 2
             if not event.error
         ]
         last = reader.last_seq
@@ -91,7 +91,7 @@ def test_cut_keeps_a_transaction_with_its_decision(log: Path, tmp_path: Path) ->
     found = made(log, tmp_path, FIRST_ELECTION + 1, SECOND_ELECTION)
     assert (found.first, found.last) == (FIRST_ELECTION, SECOND_ELECTION + 1)
     last = events(tmp_path / "cut")[-2]
-    assert isinstance(last, Observed)
+    assert isinstance(last, DecisionObserved)
     assert last.what == "election"
 
 
@@ -127,7 +127,7 @@ def unpacked(folder: Path) -> Path:
 def without_terms_of_refusals(log: Path) -> list[ImportedEvent]:
     """The events except the last one, without the terms of refused writes."""
     return [
-        structs.replace(one, epoch=0) if isinstance(one, Observed) and one.error else one
+        structs.replace(one, epoch=0) if isinstance(one, DecisionObserved) and one.error else one
         for one in events(log)
         if not isinstance(one, ImportEnded)
     ]

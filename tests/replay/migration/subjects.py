@@ -7,7 +7,7 @@ from typing import Any
 from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view.from_znodes import cluster_of
 from replay.migration.evaluate import findings_of
-from replay.migration.findings import BrokerSettings, Finding, Subject
+from replay.migration.findings import BrokerSettings, Finding, MigratingCluster
 from replay.world.tree import Tree, Znode
 
 LATEST = (3, 9)
@@ -105,7 +105,7 @@ def found(
     """The problems of a cluster whose only faults are these znodes (None: deleted) and brokers."""
     view = view_of({**WELL, **(znodes or {})})
     answers = [broker(1), broker(2)] if brokers is None else brokers
-    findings = findings_of(Subject(cluster_of(view, 0, ""), view, answers))
+    findings = findings_of(MigratingCluster(cluster_of(view, 0, ""), view, answers))
     return [one for one in findings if one.level != "ok" and level in (None, one.level)]
 
 

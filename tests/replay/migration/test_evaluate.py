@@ -7,7 +7,7 @@ from msgspec import structs
 
 from replay.cluster_view.from_znodes import cluster_of
 from replay.migration.evaluate import findings_of
-from replay.migration.findings import Subject
+from replay.migration.findings import MigratingCluster
 from tests.replay.migration.subjects import (
     COPIED,
     KRAFT,
@@ -26,7 +26,7 @@ ENABLED = {"zookeeper.metadata.migration.enable": "true"}
 
 def test_cluster_that_can_migrate_has_no_problem() -> None:
     view = view_of(WELL)
-    findings = findings_of(Subject(cluster_of(view, 0, ""), view, [broker(1), broker(2)]))
+    findings = findings_of(MigratingCluster(cluster_of(view, 0, ""), view, [broker(1), broker(2)]))
     assert [(one.check, one.level, one.text) for one in findings] == [
         ("controller", "ok", "broker 1 is controller"),
         ("migration", "ok", "/migration does not exist"),
@@ -44,7 +44,7 @@ def test_cluster_that_can_migrate_has_no_problem() -> None:
 
 def test_log_of_a_daemon_has_no_findings_about_znodes_that_it_lacks() -> None:
     cluster = cluster_of(view_of(WELL), 0, "")
-    findings = findings_of(Subject(cluster, None))
+    findings = findings_of(MigratingCluster(cluster, None))
     assert [(one.check, one.level) for one in findings] == [
         ("epoch", "ok"),
         ("partition epochs", "ok"),
@@ -56,7 +56,7 @@ def test_log_of_a_daemon_has_no_findings_about_znodes_that_it_lacks() -> None:
         ("znodes", "warning"),
     ]
     unknown = structs.replace(cluster, controller=structs.replace(cluster.controller, epoch=0))
-    checks = {one.check for one in findings_of(Subject(unknown, None))}
+    checks = {one.check for one in findings_of(MigratingCluster(unknown, None))}
     assert not checks & {"epoch", "partition epochs"}
 
 
@@ -192,7 +192,7 @@ def test_replica_whose_deletion_is_not_confirmed_is_a_warning() -> None:
 
 def test_deletions_are_not_reported_as_none() -> None:
     view = view_of({**WELL, "/admin/delete_topics": "", "/admin/delete_topics/t": ""})
-    findings = findings_of(Subject(cluster_of(view, 0, ""), view, []))
+    findings = findings_of(MigratingCluster(cluster_of(view, 0, ""), view, []))
     assert [one.level for one in findings if one.check == "deletions"] == ["error"]
 
 
@@ -265,7 +265,7 @@ def test_broker_whose_settings_are_unknown_is_named() -> None:
 
 def test_without_running_brokers_their_settings_are_unknown() -> None:
     view = view_of(WELL)
-    findings = findings_of(Subject(cluster_of(view, 0, ""), view, None))
+    findings = findings_of(MigratingCluster(cluster_of(view, 0, ""), view, None))
     [one] = [one for one in findings if one.level != "ok"]
     assert (one.check, one.level) == ("settings", "warning")
     assert "only in running brokers" in one.text
@@ -374,7 +374,7 @@ def test_protocol_versions_are_compared_with_the_releases(
 def test_different_protocol_versions_are_not_also_called_right() -> None:
     view = view_of(WELL)
     brokers = [broker(1), broker(2, {"inter.broker.protocol.version": "3.8"})]
-    findings = findings_of(Subject(cluster_of(view, 0, ""), view, brokers))
+    findings = findings_of(MigratingCluster(cluster_of(view, 0, ""), view, brokers))
     levels = [one.level for one in findings if one.check == "protocol"]
     assert levels == ["error", "warning"]
 

@@ -11,7 +11,7 @@ from replay.cli.main import app
 from replay.inspect.at import projection_at
 from replay.logs.open_log import open_log
 from replay.migration.evaluate import findings_of
-from replay.migration.findings import Finding, Subject
+from replay.migration.findings import Finding, MigratingCluster
 
 INCIDENTS = Path(__file__).parents[2] / "incidents"
 
@@ -47,7 +47,7 @@ def errors_by_moment(incident: str) -> list[dict[str, Finding]]:
         projection = projection_at(log, last)
         for record in log.reader.events(EventFilter(first_seq=last + 1)):
             projection.apply(record)
-            subject = Subject(projection.cluster(""), None)
+            subject = MigratingCluster(projection.cluster(""), None)
             if subject.epoch is not None:
                 findings = findings_of(subject)
                 found.append({one.check: one for one in findings if one.level == "error"})

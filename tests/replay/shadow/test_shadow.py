@@ -18,7 +18,7 @@ from replay.shadow.shadow import Shadow
 from replay.shadow.status import read_status
 from replay.shadow.summary import ShadowResult
 from replay.stock_clusters.broker_logs.growing import GrowingBrokerLog
-from replay.stock_clusters.imports.following import FollowedImport, beginning
+from replay.stock_clusters.imports.following import FollowedImport, find_start
 
 Get = Callable[[str], Path]
 
@@ -51,7 +51,7 @@ class FollowedFolder:
             self.afters.append(after)
             log = logs / str(len(self.afters))
             read = [GrowingBrokerLog(one, UTC) for one in broker_logs]
-            return FollowedImport(beginning(source, None, after), log, read)
+            return FollowedImport(find_start(source, None, after), log, read)
 
         self.shadow = Shadow(begin, settings or LiveSettings(), self.clock, metrics)
 

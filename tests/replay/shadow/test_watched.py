@@ -13,7 +13,7 @@ from controller.zookeeper.observations import (
     ZnodeSeen,
 )
 from replay.shadow.watched import WatchedTransactions
-from replay.stock_clusters.zookeeper_log.merging import Unwatched
+from replay.stock_clusters.zookeeper_log.merging import UnwatchedChanges
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
     CloseSession,
@@ -88,7 +88,7 @@ class Session:
     def see(self, *observations: Observation) -> None:
         self._new += observations
 
-    def found(self) -> list[Transaction | Unwatched]:
+    def found(self) -> list[Transaction | UnwatchedChanges]:
         found = [*self.watched.read(100, self._now)]
         self._now += 1
         return [*found, *self.watched.read(100, self._now)]
@@ -240,7 +240,7 @@ def test_znode_that_was_created_again_is_deleted_first(session: Session) -> None
 def test_new_session_is_a_gap_and_its_observations_are_left(session: Session) -> None:
     session.see(*FIRST)
     [first, second] = session.found()
-    assert isinstance(first, Unwatched)
+    assert isinstance(first, UnwatchedChanges)
     assert first == second
     after = f"{first.after:#x}"
     assert str(first) == (

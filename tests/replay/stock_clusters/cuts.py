@@ -17,9 +17,9 @@ from typing import Final
 from msgspec import Struct
 
 from replay.errors import ReplayError
-from replay.stock_clusters.imports.terms import find
+from replay.stock_clusters.imports.terms import find_znode
 from replay.stock_clusters.zookeeper_log.data_folder import broker_log_kind, snapshot_zxid
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.snapshot_file import OPEN_ACL_ID
 from replay.stock_clusters.zookeeper_log.source import Source, open_source
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
@@ -240,7 +240,7 @@ def _write_snapshot_file(
         write_snapshot(stream, sessions, {}, znodes, last_zxid=last_zxid)
 
 
-def _state_at(source: Source, zxid: int) -> tuple[State, Iterator[Transaction]]:
+def _state_at(source: Source, zxid: int) -> tuple[ZooKeeperState, Iterator[Transaction]]:
     """The state after a transaction, and the following transactions."""
     state = source.first_state()
     following = iter(source.transactions(state.zxid))
@@ -250,7 +250,7 @@ def _state_at(source: Source, zxid: int) -> tuple[State, Iterator[Transaction]]:
 
 
 def _changed_children(
-    random: Random, state: State, following: Iterator[Transaction], path: str = ROOT
+    random: Random, state: ZooKeeperState, following: Iterator[Transaction], path: str = ROOT
 ) -> Iterator[_Listing]:
     """A znode and its descendants, each at the time at which it is written. Transactions are
     applied meanwhile (DataTree.serializeNode)."""
@@ -258,7 +258,7 @@ def _changed_children(
         transaction = next(following, None)
         if transaction is not None:
             state.apply(transaction)
-    znode = find(state.tree, path)
+    znode = find_znode(state.tree, path)
     if znode is None:
         return
     names = state.tree.children(path)

@@ -1,5 +1,4 @@
-"""The 0.8 design in the simulation of the controller: the same network, ZooKeeper, faults and
-clients.
+"""The 0.8 design in the simulation: the same network, ZooKeeper, faults and clients.
 
 - `cluster`: a run of a scenario with inputs, as `replay.world.cluster` is for the controller
 - `broker`: a broker over all its runs, and one run

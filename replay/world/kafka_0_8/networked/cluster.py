@@ -13,7 +13,6 @@ from controller.kafka_0_8 import admin
 from controller.kafka_0_8.configuration import BrokerConfiguration
 from replay.world.broker.settings import settings_of
 from replay.world.cluster_clients import Clients
-from replay.world.ensemble.ensemble import START_MS
 from replay.world.faults import Faults
 from replay.world.inputs import AdminAct, Input
 from replay.world.kafka_0_8.broker_process import Step
@@ -23,7 +22,7 @@ from replay.world.kafka_0_8.networked.inputs import BrokerListAct, Input08
 from replay.world.observer import Observer
 from replay.world.requests import Multi
 from replay.world.scenario import Scenario
-from replay.world.scheduler import MS
+from replay.world.scheduler import MS, WALL_START_MS
 from replay.world.simulated_cluster import SimulatedCluster
 from replay.world.zookeeper import ZooKeeper
 
@@ -92,7 +91,7 @@ def _start_state(scenario: Scenario) -> ZooKeeper:
     for topic in scenario.topics:
         batches.append(admin.create_topic(topic.name, dict(enumerate(topic.assignment)), brokers))
     for operations in batches:
-        results = server.apply(session, Multi(tuple(operations)), START_MS).results
+        results = server.apply(session, Multi(tuple(operations)), WALL_START_MS).results
         assert all(one.error == OK for one in results), results
     server.end_session(session)
     return server

@@ -40,7 +40,7 @@ Respond = Callable[[Response, Sequence[int]], None]
 """Takes the fold's response and the records of a fetch."""
 
 
-class Host(Protocol):
+class ServingBroker(Protocol):
     """What a connection needs of the broker."""
 
     fetch_wait_us: int
@@ -69,7 +69,7 @@ class BrokerConnection:
 
     __slots__ = ("_consumer", "_host")
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ServingBroker) -> None:
         self._host = host
         self._consumer: _ConsumerSession | None = None
 
@@ -168,7 +168,7 @@ class BrokerConnection:
 class _ConsumerSession:
     """The fetches of a consumer on one connection (`Fetch`)."""
 
-    def __init__(self, host: Host, connection: Connection) -> None:
+    def __init__(self, host: ServingBroker, connection: Connection) -> None:
         self._host = host
         self._connection = connection
         self._positions: dict[Name, FetchPartition] = {}

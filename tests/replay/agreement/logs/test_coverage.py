@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from replay.agreement.broker_requests.comparing import WHOLE_TERM, LogSpan
-from replay.agreement.comparison import agree, imported
+from replay.agreement.comparison import agree, temporary_import
 from replay.agreement.logs.coverage import LogCoverage
 from replay.agreement.results import AgreementResult
 from replay.stock_clusters.imported_log.events import (
@@ -163,7 +163,7 @@ def compared(folder: Path, copy: Path, log: str, part: str) -> AgreementResult:
         if file.name == log:
             content = b"".join(of_lines(content.splitlines(keepends=True), part))
         target.write_bytes(content)
-    with imported(copy, Selection(), lambda *_: None) as imported_log:
+    with temporary_import(copy, Selection(), lambda *_: None) as imported_log:
         return agree(imported_log)
 
 

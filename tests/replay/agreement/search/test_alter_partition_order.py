@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from replay.agreement.comparison import agree, imported
+from replay.agreement.comparison import agree, temporary_import
 from replay.agreement.results import AgreementResult
 from replay.stock_clusters.imports.importing import Selection
 
@@ -36,7 +36,7 @@ def with_time_of(other: bytes, line: bytes) -> bytes:
 
 
 def compared(folder: Path, orders: int) -> AgreementResult:
-    with imported(folder, Selection(), lambda *_: None) as log:
+    with temporary_import(folder, Selection(), lambda *_: None) as log:
         return agree(log, orders=orders)
 
 

@@ -21,8 +21,12 @@ from replay.agreement.results import AgreementResult, Divergence, result_of
 from replay.agreement.search.event_order import RUNS_MAX, EventOrder
 from replay.agreement.search.search import search
 from replay.agreement.znode_view import ZnodeView
-from replay.stock_clusters.imported_log.events import ControllerLogged, ImportedEvent, Observed
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.imported_log.events import (
+    ControllerLogged,
+    DecisionObserved,
+    ImportedEvent,
+)
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     Check,
@@ -74,14 +78,14 @@ class Incident:
         content = b'{"version":1,"brokerid":1,"timestamp":"1"}'
         elected = Create(znodes.CONTROLLER, content, OPEN_ACL, True, 1)
         self.write(elected, SetData(znodes.CONTROLLER_EPOCH, b"1", 1), session=CONTROLLER)
-        self._add(Observed(self._zxid, "election", CONTROLLER, 1, 0, False))
+        self._add(DecisionObserved(self._zxid, "election", CONTROLLER, 1, 0, False))
         self._end_failover()
 
     def _end_failover(self) -> None:
         """The last write of the failover is refused, because no election is requested."""
         self.wait(100)
         self.write(GUARD, Error(-101), session=CONTROLLER)
-        self._add(Observed(self._zxid, "refused", CONTROLLER, 1, -101, False))
+        self._add(DecisionObserved(self._zxid, "refused", CONTROLLER, 1, -101, False))
         self.wait(1000)
         self.write(create("/config"))
 
@@ -102,7 +106,7 @@ class Incident:
     def decide(self, written: Operation, what: str) -> None:
         self.wait(5)
         self.write(GUARD, written, session=CONTROLLER)
-        self._add(Observed(self._zxid, what, CONTROLLER, 1, 0, False))
+        self._add(DecisionObserved(self._zxid, what, CONTROLLER, 1, 0, False))
 
     def write(self, *written: Written, session: int = 9) -> None:
         self._zxid += 1
@@ -117,9 +121,11 @@ class Incident:
         return search(self.compare, (EventOrder(),), len(self._records)).result
 
     def compare(self, choices: Choices) -> AgreementResult:
-        index = Index(iter(self._records), "", ZnodeView(State().tree, ""))
+        index = Index(iter(self._records), "", ZnodeView(ZooKeeperState().tree, ""))
         configuration = Configuration(broker_id=1, rules="kafka")
-        checker = ConformanceChecker(State(), "", configuration, index, {}, choices=choices)
+        checker = ConformanceChecker(
+            ZooKeeperState(), "", configuration, index, {}, choices=choices
+        )
         return result_of(checker.run(iter(self._records)), "")
 
 

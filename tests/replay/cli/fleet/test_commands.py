@@ -22,9 +22,9 @@ from replay.fleet.analysis.analyse import Analysis, Options
 from replay.fleet.analysis.summary import Summary
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import IngestResult
-from replay.fleet.inputs import PassedOver
+from replay.fleet.inputs import PassedOverFiles
 from replay.fleet.manifest import INGESTED, LogCompleteness
-from replay.fleet.set_aside import SetAside
+from replay.fleet.set_aside import SetAsideInput
 from tests.replay.cli.command import refold
 from tests.replay.diff.versions import ROOT
 from tools.fleet.histories import simulated_history, write_log
@@ -312,14 +312,14 @@ def test_line_about_a_log_set_aside_has_its_file_once(
     write_log(tmp_path / "log", simulated_history(10, 0, 1), "c", 1)
     counts = dict.fromkeys(("inputs", "unchanged", "segments", "logs", "clusters"), 0)
     examples = [
-        SetAside("/l/1.refold", "/l/1.refold: the file is damaged"),
-        SetAside("/l\n/2.refold", "no record"),
+        SetAsideInput("/l/1.refold", "/l/1.refold: the file is damaged"),
+        SetAsideInput("/l\n/2.refold", "no record"),
     ]
     packed = [f"/l/{one}.zip" for one in range(7)]
     states = [LogCompleteness("c", "l1", ["log.1 ends\nat offset 7"], ["line 3 is unfit"], 4)]
     ingested = IngestResult(
         table="/t", **counts, events=0, commands=0, replaced=0, set_aside=2, examples=examples,
-        incomplete=3, logs_with_notes=states, passed_over=[PassedOver(".zip", 7, packed)],
+        incomplete=3, logs_with_notes=states, passed_over=[PassedOverFiles(".zip", 7, packed)],
         batch=None, seconds=1,
     )  # fmt: skip
     monkeypatch.setattr(ingesting, "ingest", lambda *_, **__: ingested)

@@ -15,7 +15,7 @@ from replay.fleet.manifest import LogCompleteness
 from replay.fleet.replaying import replay as replaying
 from replay.fleet.replaying import versions
 from replay.fleet.replaying.summary import Failure, ReplayResult, RuleSummary, VersionSummary
-from replay.fleet.set_aside import SetAside
+from replay.fleet.set_aside import SetAsideInput
 from tests.replay.diff.versions import ROOT
 
 LOG_NOT_REPLAYED: Final = 1
@@ -76,7 +76,7 @@ def test_result_has_failures_versions_and_rules(
         1,
         [LogCompleteness("west", "20260921-aa", ["transactions are missing"], [], 0)],
         1,
-        [SetAside("/l/a.tar", "it is damaged")],
+        [SetAsideInput("/l/a.tar", "it is damaged")],
         2,
         3.25,
     )

@@ -19,7 +19,7 @@ from replay.diff.version.folding import fold_log
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log, open_reader
 from replay.stock_clusters.imported_log.encoding import event_of
-from replay.stock_clusters.imported_log.events import Observed
+from replay.stock_clusters.imported_log.events import DecisionObserved
 from tests.replay.diff import versions
 from tests.replay.diff.test_comparing import INCIDENTS, RECORDINGS, diff
 
@@ -41,7 +41,7 @@ def end_of_log(log: Path) -> tuple[End, int]:
 
 
 def _is_election(event: object) -> bool:
-    return isinstance(event, Observed) and event.what == "election" and not event.error
+    return isinstance(event, DecisionObserved) and event.what == "election" and not event.error
 
 
 def continued(log: Path, partitions: End, since: int) -> tuple[End, FoldedLog]:

@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 from controller.kafka_0_8.procedures import isr
 from replay.cli.main import app
 from replay.explore.invariants.recovery import Recovery
-from replay.explore.kafka_0_8.generator import drawn
+from replay.explore.kafka_0_8.generator import draw_run
 from replay.explore.kafka_0_8.invariants import ALWAYS, RECOVERY
 from replay.explore.kafka_0_8.losses import KNOWN_FLAWS, TRUNCATION
 from replay.explore.kafka_0_8.run import RULES, Run08
 from replay.explore.kafka_0_8.saved import read_run_08
-from replay.explore.kafka_0_8.search import BrokenRun, search, shrunk
+from replay.explore.kafka_0_8.search import BrokenRun, search, shrink_run
 from replay.explore.numbers import RandomNumbers
 from replay.world.inputs import (
     ControllerFault,
@@ -77,7 +77,7 @@ def test_runs_do_not_depend_on_the_number_of_workers() -> None:
 def test_inputs_of_all_kinds_are_drawn() -> None:
     made: set[str] = set()
     for seed in range(400):
-        scenario, inputs = drawn(RandomNumbers(seed))
+        scenario, inputs = draw_run(RandomNumbers(seed))
         assert [one.at_ms for one in inputs] == sorted(one.at_ms for one in inputs)
         assert 3 <= len(scenario.brokers) <= 5
         assert 1 <= sum(len(one.assignment) for one in scenario.topics) <= 6
@@ -94,7 +94,7 @@ def test_needless_inputs_and_brokers_are_left_out() -> None:
     padded = [*FLAW.inputs, PauseProcess(4_000, "broker 1", 20), StopBroker(12_000, 1, 100)]
     inputs = tuple(sorted(padded, key=lambda one: one.at_ms))
     broken = BrokenRun(7, FLAW.violation, FLAW.scenario, inputs)
-    least = shrunk(broken, seconds=60)
+    least = shrink_run(broken, seconds=60)
     assert least.run == 7
     assert len(least.inputs) == len(FLAW.inputs)
     assert least.violation.invariant == TRUNCATION
@@ -120,7 +120,7 @@ def search_of(
 ) -> None:
     """Every run of a search is this one."""
     monkeypatch.setattr(
-        "replay.explore.kafka_0_8.search.drawn", lambda numbers: (scenario, tuple(inputs))
+        "replay.explore.kafka_0_8.search.draw_run", lambda numbers: (scenario, tuple(inputs))
     )
 
 
@@ -189,7 +189,7 @@ def test_saved_run_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_run_is_a_function_of_its_scenario_and_inputs() -> None:
-    scenario, inputs = drawn(RandomNumbers(3))
+    scenario, inputs = draw_run(RandomNumbers(3))
     assert Run08(scenario, inputs).digest == Run08(scenario, inputs).digest
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from controller.core.canonical import decode_reason
 from eventstore.reader import LogReader
-from replay.agreement.comparison import agree, imported
+from replay.agreement.comparison import agree, temporary_import
 from replay.diff.comparing import compare
 from replay.diff.logs import open_logs
 from replay.diff.references import Version, find_version
@@ -115,7 +115,7 @@ def test_counts_are_those_of_the_logs(spark: SparkSession, fleet: Fleet, collect
                     commands = [decoded_body(one) for one in reader.commands()]
                     recorded += sum(len([*parts_of(one)]) for one in commands if one is not None)
                     assert None not in commands
-    with imported(RECORDING, Selection(), lambda *_: None) as log:
+    with temporary_import(RECORDING, Selection(), lambda *_: None) as log:
         result = agree(log)
         of_kafka = result.decisions + result.requests.decisions
         agreed = result.agreed + result.requests.agreed

@@ -22,7 +22,7 @@ from replay.fleet.report.collect import collect_findings
 from replay.fleet.report.page import page_of
 from replay.fleet.report.queries import TABLES
 from replay.fleet.report.write import check_target, write_report
-from replay.fleet.set_aside import SetAside, write_set_aside
+from replay.fleet.set_aside import SetAsideInput, write_set_aside
 from tools.fleet.histories import History, write_log
 
 pytestmark = [
@@ -248,7 +248,7 @@ def test_first_divergence_is_reported_for_each_version_and_log(
 def test_incomplete_logs_are_reported_before_the_totals_that_rest_on_them(
     spark: SparkSession, folder: Path
 ) -> None:
-    entry = SetAside("/logs/a.tar", "the archive is damaged")
+    entry = SetAsideInput("/logs/a.tar", "the archive is damaged")
     write_set_aside(folder, [entry])
     found = collect_findings(spark, folder, 20)
     write_set_aside(folder, [])

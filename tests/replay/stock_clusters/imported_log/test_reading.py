@@ -21,20 +21,20 @@ from replay.stock_clusters.imported_log.encoding import (
     event_of,
 )
 from replay.stock_clusters.imported_log.events import (
+    DecisionObserved,
     ImportBegun,
     ImportedEvent,
-    Observed,
     ZnodesRestored,
 )
 from replay.stock_clusters.imported_log.reading import open_imported
-from replay.stock_clusters.imported_log.restored import (
+from replay.stock_clusters.imported_log.state_events import (
     PIECE_BYTES_MAX,
     apply,
     changed_events,
     restore,
     restored_events,
 )
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.world.tree import Znode
 from tests.eventstore.samples import event, header
@@ -66,13 +66,13 @@ def test_transaction_is_read_as_it_was_written(transaction: Transaction) -> None
     assert decode_event(encode_event(transaction)) == transaction
 
 
-def states() -> st.SearchStrategy[State]:
+def states() -> st.SearchStrategy[ZooKeeperState]:
     sizes = st.lists(st.integers(0, 200_000), max_size=12)
     return st.builds(_state, sizes, st.dictionaries(st.integers(1, 2**62), st.integers(0, 9999)))
 
 
-def _state(sizes: list[int], sessions: dict[int, int]) -> State:
-    state = State()
+def _state(sizes: list[int], sessions: dict[int, int]) -> ZooKeeperState:
+    state = ZooKeeperState()
     state.sessions = sessions
     for number, size in enumerate(sizes):
         owner = 7 if number % 3 == 0 else 0
@@ -83,11 +83,13 @@ def _state(sizes: list[int], sessions: dict[int, int]) -> State:
 
 @patient
 @given(states())
-def test_restored_state_equals_the_stored_one_and_its_events_are_small(state: State) -> None:
+def test_restored_state_equals_the_stored_one_and_its_events_are_small(
+    state: ZooKeeperState,
+) -> None:
     events = list(restored_events(state))
     for one in events:
         assert len(encode_event(one)) <= PIECE_BYTES_MAX
-    restored = State()
+    restored = ZooKeeperState()
     for one in events:
         restore(restored, one)
     assert restored.tree.dump() == state.tree.dump()
@@ -97,7 +99,9 @@ def test_restored_state_equals_the_stored_one_and_its_events_are_small(state: St
 
 @patient
 @given(states(), states())
-def test_changed_events_turn_one_state_into_another(before: State, after: State) -> None:
+def test_changed_events_turn_one_state_into_another(
+    before: ZooKeeperState, after: ZooKeeperState
+) -> None:
     """A znode of the same name may be another znode, of another session."""
     for path, znode in [*after.tree.dump().items()][::2]:
         if path.startswith("/znode"):
@@ -133,7 +137,7 @@ def test_recorded_log_is_refused(tmp_path: Path) -> None:
 
 
 def test_log_without_its_first_event_is_refused(tmp_path: Path) -> None:
-    observed = Observed(1, "election", 1, 1, 0, False)
+    observed = DecisionObserved(1, "election", 1, 1, 0, False)
     for name, events in (("one", [observed]), ("none", [])):
         log = written(tmp_path / name, *events)
         with LogReader(log, UPCASTERS) as reader, pytest.raises(ReplayError, match="import it"):

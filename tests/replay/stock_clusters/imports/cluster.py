@@ -7,15 +7,15 @@ from typing import Any
 from replay.stock_clusters.imported_log.events import (
     STARTED,
     ControllerLogged,
+    DecisionObserved,
     LoggedEvent,
-    Observed,
     RequestInferred,
     RequestServed,
 )
 from replay.stock_clusters.imports.decisions import Decisions
 from replay.stock_clusters.imports.logged_requests import LoggedRequests
 from replay.stock_clusters.imports.terms import Terms
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     Check,
@@ -71,9 +71,11 @@ def topic(replicas: list[int], adding: Iterable[int] = (), removing: Iterable[in
 class Cluster:
     """ZooKeeper as Kafka uses it; `does` adds a transaction and returns its classification."""
 
-    def __init__(self, chroot: str = "", *logged: LoggedEvent, after: State | None = None) -> None:
+    def __init__(
+        self, chroot: str = "", *logged: LoggedEvent, after: ZooKeeperState | None = None
+    ) -> None:
         self.chroot = chroot
-        self.state = after or State()
+        self.state = after or ZooKeeperState()
         self._version = -1
         if after is None:
             self._make_paths()
@@ -156,7 +158,7 @@ def led(broker: int = 1, *logged: LoggedEvent, chroot: str = "") -> Cluster:
 
 
 def kind(found: Any) -> str | None:
-    return found.what if isinstance(found, Observed) else None
+    return found.what if isinstance(found, DecisionObserved) else None
 
 
 def requested(found: Any) -> list[Any]:

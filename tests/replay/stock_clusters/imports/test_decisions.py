@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from replay.stock_clusters.imported_log.events import Observed
+from replay.stock_clusters.imported_log.events import DecisionObserved
 from replay.stock_clusters.imports.decisions import KINDS
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import Check, Delete, Error, SetData
 from tests.replay.stock_clusters.imports.cluster import (
     EPOCH,
@@ -197,7 +197,7 @@ def test_decisions_before_the_first_election_are_warm() -> None:
     assert cluster.terms.current is not None
     assert (cluster.terms.current.broker, cluster.terms.current.epoch) == (1, 1)
     found = cluster.does(1, Check(EPOCH, 2), SetData(STATE, state(2, 1, 2, 3), 1))
-    assert isinstance(found, Observed)
+    assert isinstance(found, DecisionObserved)
     assert (found.warm, found.broker, found.epoch) == (True, 1, 1)
     assert cluster.does(2, Error(-110), Error(-2)).warm
     cluster.end_session(1)
@@ -206,9 +206,9 @@ def test_decisions_before_the_first_election_are_warm() -> None:
     assert cluster.terms.seen == 2
 
 
-def later(state: State) -> State:
+def later(state: ZooKeeperState) -> ZooKeeperState:
     """A copy of the state, for the beginning of a log."""
-    copy = State()
+    copy = ZooKeeperState()
     copy.zxid = state.zxid
     copy.tree = state.tree.copy()
     return copy

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from replay.stock_clusters.imports.digests import Digests
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,
@@ -29,22 +29,22 @@ def history(folder_of: Callable[[str], Path]) -> History:
         return list(source.transactions(0))
 
 
-def checked(history: History, state: State | None = None) -> Digests:
-    state = state or State()
+def checked(history: History, state: ZooKeeperState | None = None) -> Digests:
+    state = state or ZooKeeperState()
     digests = Digests(state.tree)
     follow(digests, state, iter(history))
     return digests
 
 
-def follow(digests: Digests, state: State, history: Iterator[Transaction]) -> None:
+def follow(digests: Digests, state: ZooKeeperState, history: Iterator[Transaction]) -> None:
     for one in history:
         digests.before()
         state.apply(one)
         digests.after(one, "log.1")
 
 
-def state_after(history: History) -> State:
-    state = State()
+def state_after(history: History) -> ZooKeeperState:
+    state = ZooKeeperState()
     for one in history:
         state.apply(one)
     return state
@@ -150,7 +150,7 @@ def test_digests_of_another_version_report_nothing(history: History) -> None:
 
 def test_digests_after_missing_transactions_report_nothing(history: History) -> None:
     place = places(history, is_multi)[100]
-    state = State()
+    state = ZooKeeperState()
     digests = Digests(state.tree)
     follow(digests, state, iter(history[:place]))
     digests.is_known = False

@@ -15,7 +15,7 @@ from replay.logs.decode import UPCASTERS
 from replay.stock_clusters.broker_logs.growing import GrowingBrokerLog
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import ImportBegun, ImportEnded
-from replay.stock_clusters.imports.following import FollowedImport, beginning
+from replay.stock_clusters.imports.following import FollowedImport, find_start
 from replay.stock_clusters.imports.importing import Selection, import_source
 from tools.agreement.fewer_logs import copy_with_fewer_logs
 
@@ -53,7 +53,7 @@ def read_all(followed: FollowedImport) -> None:
 
 
 def test_followed_files_make_the_log_of_an_import(source: Path, tmp_path: Path) -> None:
-    followed = FollowedImport(beginning(source, None), tmp_path / "followed", growing_logs(source))
+    followed = FollowedImport(find_start(source, None), tmp_path / "followed", growing_logs(source))
     read_all(followed)
     followed.end(())
     import_source(source, tmp_path / "imported", Selection())
@@ -66,7 +66,7 @@ def test_late_lines_of_brokers_are_placed_by_their_time(source: Path, tmp_path: 
     contents = [(one.path, one.path.read_bytes()) for one in logs]
     for path, _ in contents:
         path.write_bytes(b"")
-    followed = FollowedImport(beginning(source, None), tmp_path / "followed", logs)
+    followed = FollowedImport(find_start(source, None), tmp_path / "followed", logs)
     assert followed.read(10_000, 0.0) == []
     for path, content in contents:
         path.write_bytes(content)
@@ -81,14 +81,14 @@ def test_beginning_after_missing_transactions_is_a_later_snapshot(
     folder_of: Get, tmp_path: Path
 ) -> None:
     shutil.copytree(folder_of("chaos-5"), tmp_path / "source")
-    begun = beginning(tmp_path / "source", None, after=0x100)
+    begun = find_start(tmp_path / "source", None, after=0x100)
     assert (begun.state.zxid, begun.missing) == (0x13B, 0x13B - 0x100)
     with pytest.raises(ReplayError, match="no later snapshot can be used"):
-        beginning(tmp_path / "source", None, after=0x200)
+        find_start(tmp_path / "source", None, after=0x200)
 
 
 def test_folder_without_a_server_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match="has no ZooKeeper transaction log"):
-        beginning(tmp_path, None)
+        find_start(tmp_path, None)
     with pytest.raises(ReplayError, match="does not exist"):
-        beginning(tmp_path / "missing", None)
+        find_start(tmp_path / "missing", None)

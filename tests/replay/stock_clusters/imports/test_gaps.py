@@ -11,18 +11,18 @@ from replay.inspect.at import cluster_at, make_snapshots
 from replay.logs.decode import UPCASTERS
 from replay.logs.open_log import open_log
 from replay.stock_clusters.imported_log.events import (
+    DecisionObserved,
     ImportedEvent,
     ImportResumed,
-    Observed,
     SessionsGone,
     TransactionsMissing,
     ZnodesGone,
 )
 from replay.stock_clusters.imported_log.reading import open_imported
-from replay.stock_clusters.imported_log.restored import apply
+from replay.stock_clusters.imported_log.state_events import apply
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.imports.report import ImportResult
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from tests.replay.why.asked import asked
 
@@ -70,7 +70,7 @@ def states(log: Path, zxids: set[int]) -> dict[int, dict[str, bytes]]:
     return {**found, 0: data(imported.state)}
 
 
-def data(state: State) -> dict[str, bytes]:
+def data(state: ZooKeeperState) -> dict[str, bytes]:
     return {path: znode.data for path, znode in state.tree.dump().items()}
 
 
@@ -105,7 +105,7 @@ def test_terms_continue_with_the_controller_in_the_snapshot(
     imported: tuple[Path, ImportResult],
 ) -> None:
     """The controller elected in the gap has warm decisions; those of the next one are not warm."""
-    decided = [one for one in events(imported[0]) if isinstance(one, Observed)]
+    decided = [one for one in events(imported[0]) if isinstance(one, DecisionObserved)]
     after = [one for one in decided if one.zxid >= 0x35D]
     assert {one.epoch for one in after if one.warm} == {7}
     elected = [one.epoch for one in after if one.what == "election" and not one.error]
@@ -114,7 +114,7 @@ def test_terms_continue_with_the_controller_in_the_snapshot(
     assert imported[1].terms == 3 + 1 + len(elected) + 1
 
 
-def first_election(decided: list[Observed]) -> int:
+def first_election(decided: list[DecisionObserved]) -> int:
     return next(one.zxid for one in decided if one.what == "election" and not one.error)
 
 

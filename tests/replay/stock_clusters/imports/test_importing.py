@@ -20,9 +20,9 @@ from replay.errors import ReplayError
 from replay.logs.decode import UPCASTERS
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
+    DecisionObserved,
     ImportedEvent,
     ImportEnded,
-    Observed,
     RequestInferred,
     RequestServed,
     TransactionsMissing,
@@ -30,7 +30,7 @@ from replay.stock_clusters.imported_log.events import (
 from replay.stock_clusters.imported_log.reading import open_imported
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.imports.report import ImportResult
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.stock_clusters.zookeeper_log.transactions import OPEN_ACL, OpCode, Transaction
 from tests.replay.stock_clusters.zookeeper_log.samples import (
@@ -112,7 +112,7 @@ def test_each_decision_follows_its_transaction(chaos: tuple[Path, ImportResult])
     with LogReader(chaos[0], UPCASTERS) as reader:
         before: Any = None
         for record, event in open_imported(reader).events():
-            if isinstance(event, Observed):
+            if isinstance(event, DecisionObserved):
                 assert record.cause == before[0].seq
                 assert before[1].zxid == event.zxid
                 assert record.channel == before[0].channel
@@ -202,7 +202,7 @@ def test_import_from_a_time_starts_at_a_later_snapshot_if_none_precedes_the_logs
 
 
 def lost(log: Path) -> int:
-    found = [one for one in events(log) if isinstance(one, Observed)]
+    found = [one for one in events(log) if isinstance(one, DecisionObserved)]
     return sum(one.what == "election" and one.error != 0 and not one.warm for one in found)
 
 
@@ -389,7 +389,7 @@ def test_first_state_of_a_fuzzy_snapshot_is_exact(tmp_path: Path) -> None:
     paths = ["/brokers", "/brokers/ids", "/a", "/b", "/c"]
     made = [at(zxid, OpCode.CREATE, create(path, zxid)) for zxid, path in enumerate(paths, 11)]
     log_file(tmp_path / "version-2", made)
-    state = State()
+    state = ZooKeeperState()
     for one in made[:4]:
         state.apply(one)
     with (tmp_path / "version-2" / "snapshot.d").open("wb") as stream:

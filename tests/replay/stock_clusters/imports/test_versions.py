@@ -8,7 +8,7 @@ from msgspec import structs
 
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.imports.versions import Versions
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
@@ -31,7 +31,7 @@ def wrote(version: int, path: str = PATH) -> SetData:
 
 def notes_of(history: History, *, is_known: bool = True) -> list[str]:
     """The notes about a history; the first transaction has zxid 1."""
-    state = State()
+    state = ZooKeeperState()
     versions = Versions(state.tree)
     versions.is_known = is_known
     for zxid, written in enumerate(history, start=1):
@@ -74,7 +74,7 @@ def test_versions_of_an_unknown_tree_are_not_reported() -> None:
 
 
 def test_version_of_a_reconfiguration_is_ignored() -> None:
-    state = State()
+    state = ZooKeeperState()
     state.apply(transaction(1, create(PATH)))
     versions = Versions(state.tree)
     versions.check(Transaction(2, 7, 1, 0, int(OpCode.RECONFIG), wrote(5)), "log.1")

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from replay.errors import ReplayError
-from replay.stock_clusters.imported_log.events import Observed
+from replay.stock_clusters.imported_log.events import DecisionObserved
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.data_folder import log_zxid
 from replay.stock_clusters.zookeeper_log.source import open_source
@@ -39,11 +39,11 @@ def transactions(folder: Path) -> list[Transaction]:
     return found
 
 
-def decisions(folder: Path) -> dict[int, Observed]:
+def decisions(folder: Path) -> dict[int, DecisionObserved]:
     with open_source(folder) as source:
         incident = IncidentTransactions(source)
         found = [incident.decisions.classify(one) for one in incident]
-    return {one.zxid: one for one in found if isinstance(one, Observed)}
+    return {one.zxid: one for one in found if isinstance(one, DecisionObserved)}
 
 
 def corrupted(incident: Path, target: Path, how: str, seed: int = 7) -> Corruption:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from replay.stock_clusters.imported_log.events import Observed
+from replay.stock_clusters.imported_log.events import DecisionObserved
 from replay.stock_clusters.imports.importing import Selection, import_source
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.world.tree import Znode
 from tests.replay.stock_clusters.cuts import CUTS, Cut, cuts
@@ -49,7 +49,7 @@ def decisions_after(folder: Path, zxid: int) -> list[tuple[int, str, int]]:
     return [
         (one.zxid, one.what, one.error)
         for one in found
-        if isinstance(one, Observed) and one.zxid > zxid
+        if isinstance(one, DecisionObserved) and one.zxid > zxid
     ]
 
 
@@ -120,7 +120,7 @@ def test_fuzzy_snapshot_has_some_later_changes(incident: Path, recording_cuts: l
             assert compared
 
 
-def compare_digests(state: State, transactions: Callable) -> int:
+def compare_digests(state: ZooKeeperState, transactions: Callable) -> int:
     compared = 0
     for transaction in transactions(state.zxid):
         state.apply(transaction)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from replay.errors import ReplayError
 from replay.stock_clusters.zookeeper_log.log_file import TransactionLogReader
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from tests.replay.stock_clusters.zookeeper_log.samples import TRANSACTIONS, log_bytes, patient
 from tests.replay.stock_clusters.zookeeper_log.test_snapshot_file import SNAPSHOTS, snapshot_bytes
@@ -48,7 +48,7 @@ def edited(content: bytes, edits: list[tuple[str, float, bytes]]) -> bytes:
 
 
 def apply_all(content: bytes) -> int:
-    state, count = State(), 0
+    state, count = ZooKeeperState(), 0
     for transaction in TransactionLogReader(io.BytesIO(content), "log.1"):
         state.apply(transaction)
         count += 1
@@ -96,7 +96,7 @@ def test_edited_snapshot_is_read_or_rejected(
     content = edited(snapshot_bytes(name, *snapshot), edits)
     # Bytes after the checksums may be missing without an error.
     with suppress(ReplayError):
-        State.load(io.BytesIO(content), name, 1)
+        ZooKeeperState.load(io.BytesIO(content), name, 1)
 
 
 @pytest.mark.parametrize("name", ["snapshot.1", "snapshot.1.gz", "snapshot.1.snappy"])
@@ -104,4 +104,4 @@ def test_edited_snapshot_is_read_or_rejected(
 @given(st.binary(max_size=100))
 def test_arbitrary_bytes_are_rejected_as_a_snapshot(name: str, content: bytes) -> None:
     with pytest.raises(ReplayError, match=name):
-        State.load(io.BytesIO(content), name, 1)
+        ZooKeeperState.load(io.BytesIO(content), name, 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from controller.core.operations import Check, Create, Delete, SetData
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.source import Source, open_source
 from replay.stock_clusters.zookeeper_log.transactions import OpCode
 from replay.world.requests import Exists, GetChildren, Multi, Stat
@@ -213,7 +213,7 @@ async def test_folder_of_a_real_server_is_read_as_its_tools_read_it(
             assert kinds >= {OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL, OpCode.SET_ACL}
 
 
-def follow(source: Source, state: State) -> State:
+def follow(source: Source, state: ZooKeeperState) -> ZooKeeperState:
     """Applies the transactions after a snapshot, and compares the digests of the server."""
     for transaction in source.transactions(state.zxid):
         state.apply(transaction)

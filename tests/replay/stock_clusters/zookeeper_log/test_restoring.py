@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.snapshot_file import SnapshotDigest, SnapshotReader
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
@@ -35,14 +35,14 @@ from tools.zookeeper_log.generated_history import transactions as made_up
 CREATE, SET_DATA, DELETE = OpCode.CREATE, OpCode.SET_DATA, OpCode.DELETE
 
 
-def after(*transactions: Transaction) -> State:
-    state = State()
+def after(*transactions: Transaction) -> ZooKeeperState:
+    state = ZooKeeperState()
     for one in transactions:
         state.apply(one)
     return state
 
 
-def znodes(state: State) -> dict[str, Znode]:
+def znodes(state: ZooKeeperState) -> dict[str, Znode]:
     return state.tree.dump()
 
 
@@ -86,7 +86,7 @@ def test_refused_multi_does_nothing() -> None:
         (OpCode.ERROR, Error(-103)),
         (OpCode.ERROR, Error(-2)),
     )
-    assert znodes(after(refused, error(3))) == znodes(State())
+    assert znodes(after(refused, error(3))) == znodes(ZooKeeperState())
 
 
 def test_multi_applies_all_operations() -> None:
@@ -114,7 +114,7 @@ def test_ephemerals_are_deleted_with_their_session_listed_or_not(
     assert after(opened, created).tree.ephemerals(7) == ("/e",)
     state = after(opened, created, at(3, OpCode.CLOSE_SESSION, CloseSession(paths)))
     assert state.sessions == {}
-    assert znodes(state).keys() == znodes(State()).keys()
+    assert znodes(state).keys() == znodes(ZooKeeperState()).keys()
     assert state.tree.get("/").pzxid == 3
 
 
@@ -194,7 +194,7 @@ def test_delete_removes_the_children_of_a_later_znode() -> None:
     ],
 )
 def test_write_to_a_missing_znode_is_ignored(missing: Transaction) -> None:
-    assert znodes(after(missing)) == znodes(State())
+    assert znodes(after(missing)) == znodes(ZooKeeperState())
 
 
 OPERATIONS = st.lists(
@@ -263,8 +263,8 @@ def test_fuzzy_snapshot_with_later_transactions_becomes_exact(
     requests: list[tuple[str, str]], picks: list[int], data: st.DataObject
 ) -> None:
     transactions = history(requests)
-    states = [{**znodes(State())}]
-    state = State()
+    states = [{**znodes(ZooKeeperState())}]
+    state = ZooKeeperState()
     for one in transactions:
         state.apply(one)
         states.append(znodes(state))
@@ -276,7 +276,7 @@ def test_fuzzy_snapshot_with_later_transactions_becomes_exact(
     digest = SnapshotDigest(last_zxid, 2, 5)
     tail = data.draw(st.sampled_from([{}, {"last_zxid": last_zxid}, {"digest": digest}]))
     content = snapshot_bytes("", {}, {}, nodes, **tail)
-    restored = State.load(io.BytesIO(content), "snapshot.1", zxid)
+    restored = ZooKeeperState.load(io.BytesIO(content), "snapshot.1", zxid)
     for one in transactions[begin:]:
         restored.apply(one)
         # Servers before 3.6 write no zxid, so later deletions cannot be recognised.
@@ -294,15 +294,15 @@ def test_state_without_a_later_deleted_znode_is_not_exact_before_the_deletion(
     before = after(at(1, CREATE, create("/a", 1)), at(2, CREATE, create("/b", 2)))
     nodes = [(path, -1, before.tree.get(path)) for path in ("/", "/b")]
     content = snapshot_bytes("", {}, {}, nodes, **tail)
-    assert State.load(io.BytesIO(content), "snapshot.2", 2).exact_from == 4
+    assert ZooKeeperState.load(io.BytesIO(content), "snapshot.2", 2).exact_from == 4
     without_zxid = snapshot_bytes("", {}, {}, nodes)
-    assert State.load(io.BytesIO(without_zxid), "snapshot.2", 2).exact_from == 2
+    assert ZooKeeperState.load(io.BytesIO(without_zxid), "snapshot.2", 2).exact_from == 2
 
 
 def test_snapshot_has_sessions_and_its_zxid() -> None:
     nodes = [("/", -1, Znode(b"", 0, 0, 0, 0, 0, 1, 0, 9)), ("/e", -1, Znode(*NODE_OF_SESSION_7))]
     content = snapshot_bytes("", {7: 6000}, {}, nodes)
-    state = State.load(io.BytesIO(content), "snapshot.8", 8)
+    state = ZooKeeperState.load(io.BytesIO(content), "snapshot.8", 8)
     assert (state.sessions, state.zxid, state.exact_from) == ({7: 6000}, 8, 9)
     assert state.tree.ephemerals(7) == ("/e",)
     assert SnapshotReader(io.BytesIO(content), "snapshot.8").sessions == {7: 6000}
@@ -311,13 +311,13 @@ def test_snapshot_has_sessions_and_its_zxid() -> None:
 NODE_OF_SESSION_7 = (b"", 5, 5, 0, 0, 0, 0, 7, 5)
 
 
-def has(state: State, path: str) -> bool:
+def has(state: ZooKeeperState, path: str) -> bool:
     """Whether a znode exists: a multi may create a znode and write to it."""
     return parent_of(path) == "/" or path.rpartition("/")[2] in state.tree.children(parent_of(path))
 
 
 def test_generated_incident_is_as_a_server_would_log_it() -> None:
-    state = State()
+    state = ZooKeeperState()
     for zxid, one in enumerate(made_up(12_000, partitions=10), 1):
         assert one.zxid == zxid
         content = one.content

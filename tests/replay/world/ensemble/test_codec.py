@@ -79,9 +79,9 @@ def test_requests_and_replies_are_what_the_client_means(requests: list[Request])
         reply = server.apply(session, request, 0)
         encoded = codec.write(ReplyPacket(xid, reply), packet.forms)
         assert struct.unpack_from(">i", encoded) == (len(encoded) - 4,)
-        packet = Packet(encoded[4:])
-        assert packet.number() == xid
-        assert packet.reply(opcode) == as_on_the_wire(request, reply)
+        answer = Packet(encoded[4:])
+        assert answer.number() == xid
+        assert answer.reply(opcode) == as_on_the_wire(request, reply)
 
 
 def test_requests_without_arguments_and_handshakes() -> None:

@@ -1,4 +1,5 @@
-"""Smaller clusters for the same inputs, as far as the inputs do not need what is left out."""
+"""What can be made smaller in a run that breaks an invariant: its cluster, as far as the inputs do
+not need what is left out, and the values in its inputs."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeVar
@@ -9,15 +10,34 @@ from msgspec import structs
 from replay.world.inputs import TimedInput
 from replay.world.scenario import BrokerSpec, Load, Scenario, TopicSpec
 
+Input = TypeVar("Input", bound=TimedInput)
+SmallerRun = tuple[Scenario, list[Input]]
+
 _AFTER_MS: Final = 100
 """How long the active part of a run continues at least after the last input."""
 
-Input = TypeVar("Input", bound=TimedInput)
+_TIMES: Final = (
+    "ms",
+    "restart_after_ms",
+    "closes_after_ms",
+    "latency_ms",
+    "lag_ms",
+    "delay_ms",
+    "transactions",
+)
+_LISTS: Final = ("targets", "partitions", "changes")
+_PLAIN: Final[dict[str, Any]] = {
+    "loses_unflushed": False,
+    "force": False,
+    "validate_only": False,
+    "configs": {},
+    "successor": "same",
+    "closes_after_ms": 0,
+    "survives_restart": False,
+}
 
-Smaller = tuple[Scenario, list[Input]]
 
-
-def smaller_clusters(scenario: Scenario, inputs: Sequence[Input]) -> Iterator[Smaller[Input]]:
+def smaller_clusters(scenario: Scenario, inputs: Sequence[Input]) -> Iterator[SmallerRun[Input]]:
     """Scenarios that are smaller in one respect, the largest steps first."""
     given = list(inputs)
     for smaller in _scenarios(scenario, inputs):
@@ -66,7 +86,7 @@ def _lighter(load: Load) -> Iterator[Load]:
         yield structs.replace(load, records_per_second=load.records_per_second // 4 or 1)
 
 
-def _without_brokers(scenario: Scenario, inputs: list[Input]) -> Iterator[Smaller[Input]]:
+def _without_brokers(scenario: Scenario, inputs: list[Input]) -> Iterator[SmallerRun[Input]]:
     """Without the last broker, which leaves all assignments, if no input is about it."""
     if len(scenario.brokers) < 2:
         return
@@ -137,3 +157,26 @@ def _without(items: tuple[Any, ...], place: int) -> tuple[Any, ...]:
 
 def _with(items: tuple[Any, ...], place: int, item: Any) -> tuple[Any, ...]:
     return (*items[:place], item, *items[place + 1 :])
+
+
+def simpler_inputs(inputs: Sequence[Input]) -> Iterator[list[Input]]:
+    """The inputs with one value simpler."""
+    for place, one in enumerate(inputs):
+        for simpler in _simpler(one):
+            yield [*inputs[:place], simpler, *inputs[place + 1 :]]
+
+
+def _simpler(one: Input) -> Iterator[Input]:
+    fields = structs.asdict(one)
+    for name, plain in _PLAIN.items():
+        if name in fields and fields[name] != plain:
+            yield structs.replace(one, **{name: plain})
+    for name in _LISTS:
+        items = fields.get(name, ())
+        if len(items) > 1:
+            for place in range(len(items)):
+                yield structs.replace(one, **{name: items[:place] + items[place + 1 :]})
+    for name in _TIMES:
+        value = fields.get(name)
+        if isinstance(value, int) and value > 1:
+            yield structs.replace(one, **{name: value // 2})

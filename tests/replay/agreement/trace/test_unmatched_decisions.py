@@ -12,7 +12,7 @@ import pytest
 from replay.agreement.comparison import agree
 from replay.agreement.live import EVIDENCE_MS, LiveSettings
 from replay.agreement.results import AgreementResult
-from replay.agreement.trace.unmatched import EXPIRY_MS
+from replay.agreement.trace.unmatched_decisions import EXPIRY_MS
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.transactions import CloseSession, OpCode, Transaction
 from replay.times import nanoseconds_of

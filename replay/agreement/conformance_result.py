@@ -9,7 +9,7 @@ from replay.agreement.decisions.judgements import Judgement
 from replay.agreement.logs.log_ends import CutLog, DamagedPart
 
 
-class Agreement(Struct):
+class ConformanceResult(Struct):
     """The result of a check. `requests` are by controller epoch, `warm` and `inputs` are counts of
     decisions that are not judged."""
 

@@ -14,7 +14,7 @@ from replay.stock_clusters.imported_log.events import (
     ZnodesGone,
     ZnodesRestored,
 )
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.world.tree import Refused, Znode
 
@@ -38,16 +38,18 @@ STATE_KINDS: Final = (
 """The events that change the state. Lines of brokers' logs, which are most records, do not."""
 
 Row = tuple[str, Znode]
-Restored = SessionsRestored | ZnodesRestored
-Gone = SessionsGone | ZnodesGone
+RestoredEvent = SessionsRestored | ZnodesRestored
+GoneEvent = SessionsGone | ZnodesGone
 
 
-def restored_events(state: State) -> Iterator[Restored]:
+def restored_events(state: ZooKeeperState) -> Iterator[RestoredEvent]:
     """A state as events: sessions, then znodes, each in a fixed order."""
     yield from _restored(state.sessions, state.tree.dump())
 
 
-def changed_events(before: State, after: State) -> Iterator[Gone | Restored]:
+def changed_events(
+    before: ZooKeeperState, after: ZooKeeperState
+) -> Iterator[GoneEvent | RestoredEvent]:
     """The events that change one state into another. A znode that was deleted and created again is
     gone first, and then restored."""
     sessions = iter(sorted(before.sessions.keys() - after.sessions.keys()))
@@ -63,7 +65,7 @@ def changed_events(before: State, after: State) -> Iterator[Gone | Restored]:
     )
 
 
-def apply(state: State, event: ImportedEvent) -> None:
+def apply(state: ZooKeeperState, event: ImportedEvent) -> None:
     """Apply an event to a state; most events change nothing."""
     match event:
         case Transaction():
@@ -84,7 +86,7 @@ def apply(state: State, event: ImportedEvent) -> None:
             pass
 
 
-def restore(state: State, event: Restored) -> None:
+def restore(state: ZooKeeperState, event: RestoredEvent) -> None:
     """Add the sessions or znodes of an event to a state."""
     if isinstance(event, SessionsRestored):
         state.sessions.update(zip(event.sessions, event.timeouts_ms, strict=True))
@@ -110,7 +112,7 @@ def _is_still_there(row: Row, znodes: Mapping[str, Znode]) -> bool:
     return path in znodes and znodes[path].czxid == znode.czxid
 
 
-def _restored(sessions: Mapping[int, int], znodes: Mapping[str, Znode]) -> Iterator[Restored]:
+def _restored(sessions: Mapping[int, int], znodes: Mapping[str, Znode]) -> Iterator[RestoredEvent]:
     rest = iter(sorted(sessions.items()))
     while part := list(islice(rest, _SESSIONS)):
         yield SessionsRestored([one for one, _ in part], [timeout for _, timeout in part])

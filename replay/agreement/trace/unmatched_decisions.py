@@ -15,7 +15,7 @@ EXPIRY_MS: Final = 4_000
 2 or 3 s by default."""
 
 
-def unmatched(
+def unmatched_decisions(
     trace: ControllerTrace, last_transaction: int, until_ms: int | None = None
 ) -> list[Judgement]:
     """The decisions for whose writes by the controller the fold waits. The fold goes on without

@@ -1,7 +1,7 @@
 """What depends on requests that no log shows is not judged."""
 
 from replay.agreement.results import AgreementResult, Divergence
-from replay.agreement.unseen import BrokersWith, leave_unjudged
+from replay.agreement.unjudged_divergences import BrokersWithLogs, leave_unjudged
 
 CAUSE = "AlterPartitionReassignments: reassignment"
 
@@ -33,7 +33,7 @@ def judged(*divergences: Divergence, logs: frozenset[int] = frozenset()) -> Agre
         side = result if one.subject == "decision" else result.requests
         side.count(one.kind, one.cause, one.verdict)
         result.divergences.append(one)
-    leave_unjudged(result, BrokersWith(set(logs), set()), {})
+    leave_unjudged(result, BrokersWithLogs(set(logs), set()), {})
     return result
 
 

@@ -62,7 +62,7 @@ def leave_out(result: AgreementResult, divergences: Sequence[Divergence]) -> int
     return len(divergences)
 
 
-class BrokersWith(NamedTuple):
+class BrokersWithLogs(NamedTuple):
     """The brokers that have a log of each kind."""
 
     request_log: set[int]
@@ -70,7 +70,7 @@ class BrokersWith(NamedTuple):
 
 
 def leave_unjudged(
-    result: AgreementResult, brokers: BrokersWith, times_ms: Mapping[int, int]
+    result: AgreementResult, brokers: BrokersWithLogs, times_ms: Mapping[int, int]
 ) -> None:
     """Count divergences as not judged that requests to controllers without a request log may
     explain, what is missing at the end of a log, or damaged lines. Note the first one of each term.
@@ -119,7 +119,7 @@ class IncompleteLogs(NamedTuple):
 
     cut: Sequence[CutLog]
     damaged: Sequence[DamagedPart]
-    brokers: BrokersWith
+    brokers: BrokersWithLogs
     times_ms: Mapping[int, int]
 
     def reason(self, one: Divergence) -> str:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from replay.stock_clusters.zookeeper_log.gap_resolution import GapResolver, Resumption
 from replay.stock_clusters.zookeeper_log.merging import Gap
-from replay.stock_clusters.zookeeper_log.restoring import State
-from replay.stock_clusters.zookeeper_log.resuming import Resuming, Resumption
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.source import Source, open_source
 from replay.stock_clusters.zookeeper_log.transactions import OPEN_ACL, OpCode, SetData, Transaction
 from tests.replay.stock_clusters.zookeeper_log.samples import at, create, log_file
@@ -22,15 +22,15 @@ HISTORY = [
 ]
 
 
-def after(zxid: int, history: Sequence[Transaction] = HISTORY) -> State:
-    state = State()
+def after(zxid: int, history: Sequence[Transaction] = HISTORY) -> ZooKeeperState:
+    state = ZooKeeperState()
     for one in history:
         if one.zxid <= zxid:
             state.apply(one)
     return state
 
 
-def put_snapshot(folder: Path, zxid: int, state: State) -> None:
+def put_snapshot(folder: Path, zxid: int, state: ZooKeeperState) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"snapshot.{zxid:x}").open("wb") as stream:
         znodes = [(path, 1, znode) for path, znode in state.tree.dump().items()]
@@ -48,12 +48,12 @@ Event = tuple[int, str]
 """The zxid of the transaction before which a gap or a snapshot was found, and its description."""
 
 
-def resumed(source: Source) -> tuple[list[Event], Mapping[int, State]]:
+def resumed(source: Source) -> tuple[list[Event], Mapping[int, ZooKeeperState]]:
     """Gaps and used snapshots, and the known states by the zxid of the next transaction."""
     transactions = source.transactions()
-    resuming = Resuming(source, transactions)
+    resuming = GapResolver(source, transactions)
     events: list[Event] = []
-    states: dict[int, State] = {}
+    states: dict[int, ZooKeeperState] = {}
     for one in transactions:
         for found in resuming.before(one):
             if isinstance(found, Resumption):

@@ -1,6 +1,6 @@
 """Finds the snapshot that makes ZooKeeper's state known again after missing transactions.
 
-    resuming = Resuming(source, logs)
+    resuming = GapResolver(source, logs)
     for transaction in logs:
         for met in resuming.before(transaction): ...
 
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from replay.stock_clusters.zookeeper_log.data_folder import SourceFile
 from replay.stock_clusters.zookeeper_log.merging import Gap, MergedLogs, follows
-from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.source import Source
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
@@ -24,10 +24,10 @@ class Resumption(Struct, frozen=True):
     """ZooKeeper's state before a transaction, by a snapshot and the transactions after it."""
 
     snapshot: SourceFile
-    state: State
+    state: ZooKeeperState
 
 
-class Resuming:
+class GapResolver:
     """Follows the transactions of `logs` from the first one on.
 
     `gap` is the last gap whose result no snapshot has shown yet, None if there is none.

@@ -5,7 +5,7 @@ from typing import Final, Protocol
 _LONG_AGO: Final = -(1 << 60)
 
 
-class Session(Protocol):
+class FollowerSession(Protocol):
     """The fetch session of a follower."""
 
     @property
@@ -13,7 +13,7 @@ class Session(Protocol):
         """When its last fetch arrived."""
 
 
-class Remote:
+class RemoteReplica:
     """The log end offset of a follower, and when it was at the end of the leader's log.
 
     A follower that is at the end fetches again and again from there. Only the session remembers the
@@ -28,7 +28,7 @@ class Remote:
         self.caught_up_us = _LONG_AGO
         self.fetch_us = _LONG_AGO
         self.fetch_end = 0
-        self.session: Session | None = None
+        self.session: FollowerSession | None = None
         """The session that fetches at the current leader epoch, None if there is none."""
 
     def reset(self, now_us: int, leader_end: int, is_new_leader: bool, is_in_sync: bool) -> None:
@@ -42,7 +42,7 @@ class Remote:
             self.fetch_us = now_us if is_in_sync else _LONG_AGO
         self.session = None
 
-    def fetched(self, offset: int, leader_end: int, now_us: int, session: Session) -> None:
+    def fetched(self, offset: int, leader_end: int, now_us: int, session: FollowerSession) -> None:
         """A fetch at `offset` was answered without an error (updateFetchStateOrThrow)."""
         self.settle(leader_end)
         if offset >= leader_end:

@@ -12,7 +12,7 @@ from typing import TypeVar
 Answer = TypeVar("Answer")
 
 
-def forked(work: Callable[[], Answer]) -> Answer:
+def run_forked(work: Callable[[], Answer]) -> Answer:
     """Call a function in a forked process, and return its result, which must be picklable.
 
     The function must use no open file. Raises RuntimeError with the traceback if it fails.

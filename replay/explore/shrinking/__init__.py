@@ -1,1 +1,0 @@
-"""What can be made smaller in a run: `clusters` and `values`."""
