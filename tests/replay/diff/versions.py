@@ -84,7 +84,7 @@ NEVER_UNCLEAN: Final = Edit(
 )
 
 _READ: Final = """    command = ReadZnodes(tuple(paths), watch)
-    found = await _read(client, command, lambda: Znodes(len(paths)), rule)
+    found = await _read(client, command, lambda: ZnodeColumns(len(paths)), rule)
 """
 READS_TWICE: Final = Edit(
     "controller/core/zookeeper_io.py",
@@ -94,9 +94,9 @@ READS_TWICE: Final = Edit(
 READS_ONE_BY_ONE: Final = Edit(
     "controller/core/zookeeper_io.py",
     _READ,
-    """    found = Znodes(len(paths))
+    """    found = ZnodeColumns(len(paths))
     for place, path in enumerate(paths):
-        one = await _read(client, ReadZnodes((path,), watch), lambda: Znodes(1), rule)
+        one = await _read(client, ReadZnodes((path,), watch), lambda: ZnodeColumns(1), rule)
         for name in ("errors", "data", "czxids", "mzxids", "versions", "owners"):
             getattr(found, name)[place] = getattr(one, name)[0]
 """,
