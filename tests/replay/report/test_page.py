@@ -213,11 +213,13 @@ def test_logs_of_one_run_are_on_one_time_axis(page: Page, tmp_path: Path) -> Non
     expect(page.locator("#comparison")).to_be_hidden()
     expect(page.locator("#about")).to_contain_text(re.compile("B: .* events 1 to"))
     expect(page.locator("#findings")).to_contain_text("B failover")
-    in_first_log = page.locator("#list-title").inner_text()
+    # The list follows a little later.
+    title = page.locator("#list-title")
+    expect(title).to_contain_text("in the window")
+    in_first_log = title.inner_text()
     page.keyboard.press("s")
     page.wait_for_function("() => view.log === 1 && logs[1].startUs > logs[0].endUs")
-    # The list follows a little later.
-    expect(page.locator("#list-title")).not_to_have_text(in_first_log)
+    expect(title).not_to_have_text(in_first_log)
     page.locator(".row.event").first.click()
     expect(page.locator("#detail dl")).to_contain_text("event")
     page.keyboard.press("s")
