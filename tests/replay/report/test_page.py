@@ -216,7 +216,7 @@ def test_logs_of_one_run_are_on_one_time_axis(page: Page, tmp_path: Path) -> Non
     # The list follows a little later.
     title = page.locator("#list-title")
     expect(title).to_contain_text("in the window")
-    in_first_log = title.inner_text()
+    in_first_log = title.text_content() or ""
     page.keyboard.press("s")
     page.wait_for_function("() => view.log === 1 && logs[1].startUs > logs[0].endUs")
     expect(title).not_to_have_text(in_first_log)
