@@ -33,7 +33,7 @@ from replay.cli.health_report import (
     table_of,
     topic_line,
 )
-from replay.cli.health_sources import Moment, from_daemon, from_log, from_zookeeper
+from replay.cli.health_sources import ClusterReading, from_daemon, from_log, from_zookeeper
 from replay.cli.options import At, Json, log_position
 from replay.cli.single_options import SingleOptions
 from replay.cli.stuck_registrations import RegistrationLooks
@@ -51,7 +51,7 @@ _CLEAR: Final = "\x1b[H\x1b[J"
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-_Look = Callable[[], Moment]
+_Look = Callable[[], ClusterReading]
 
 
 _Source = Annotated[
@@ -230,7 +230,7 @@ def _probe_options(
         raise typer.BadParameter("; ".join(error.problems), param_hint="--command-config") from None
 
 
-def _servers(moment: Moment, security: BrokerSecurity) -> str:
+def _servers(moment: ClusterReading, security: BrokerSecurity) -> str:
     """The addresses of the brokers that can be reached. Raises ReplayError if there are none."""
     if security.listeners:
         reachable = [security.reachable(one.endpoints) for one in moment.brokers]

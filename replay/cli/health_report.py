@@ -9,7 +9,7 @@ from rich.text import Text
 
 from controller.core.values import counted
 from controller.operator.topic_probe import ProbeRecord
-from replay.cli.health_sources import Moment
+from replay.cli.health_sources import ClusterReading
 from replay.cluster_view.views import NO_BROKER, ClusterView
 from replay.description.phrases import broker_list, joined, some
 from replay.health.evaluate import WORST_FIRST, Health, PartitionHealth, State, TopicHealth
@@ -69,7 +69,7 @@ class Shown(Struct, frozen=True):
 
 
 def report_of(
-    moment: Moment,
+    moment: ClusterReading,
     cluster: ClusterView,
     found: Health,
     shown: Shown,
@@ -94,7 +94,7 @@ def report_of(
     )
 
 
-def _notes(moment: Moment, cluster: ClusterView, found: Health) -> Iterator[str]:
+def _notes(moment: ClusterReading, cluster: ClusterView, found: Health) -> Iterator[str]:
     """What limits the report, with the topics."""
     is_unknown = {one.topic for one in found.partitions if one.min_insync_replicas is None}
     if is_unknown:

@@ -40,7 +40,7 @@ from replay.why.headline import headline_of
 _NOT_IN_LOG: Final = "a daemon's log does not have the configurations of topics"
 
 
-class Moment(Struct, frozen=True):
+class ClusterReading(Struct, frozen=True):
     """A cluster, where it was read, and what its controller could not do.
 
     `brokers` are those that can be asked; none if the moment is from a log. `min_insync_replicas`
@@ -56,7 +56,7 @@ class Moment(Struct, frozen=True):
     configs_unknown: str = ""
 
 
-def from_log(log: str, seq: int | None, wall_ns: int | None) -> Moment:
+def from_log(log: str, seq: int | None, wall_ns: int | None) -> ClusterReading:
     """After an event or at a time; None: at the end. Raises ReplayError, LogError."""
     with progress() as report, open_log(log, report) as opened:
         cluster = cluster_at(opened, seq_at(opened.reader, seq, wall_ns), report)
@@ -71,7 +71,7 @@ def from_log(log: str, seq: int | None, wall_ns: int | None) -> Moment:
         if shadow is not None:
             problem = " ".join(filter(None, [problem, shadow.problem]))
         unknown = _NOT_IN_LOG if isinstance(opened, RecordedLog) else ""
-        return Moment(log, cluster, problem, (), _brokers_setting(opened), unknown)
+        return ClusterReading(log, cluster, problem, (), _brokers_setting(opened), unknown)
 
 
 def _brokers_setting(log: OpenedLog) -> int | None:
@@ -83,7 +83,7 @@ def _brokers_setting(log: OpenedLog) -> int | None:
     return None if text is None else least_in_sync([text])
 
 
-def from_daemon(path: Path, access: ClusterAccess | None, topics: Collection[str]) -> Moment:
+def from_daemon(path: Path, access: ClusterAccess | None, topics: Collection[str]) -> ClusterReading:
     """From the log that the daemon writes now: folding it here costs the daemon nothing. What the
     log does not have is read from ZooKeeper, with `access` if it is given. Raises ReplayError if no
     daemon runs there."""
@@ -114,7 +114,7 @@ def _access_of(session: SessionStatus | None) -> ZooKeeperAccess:
     return ZooKeeperAccess(parse_connect_string(session.connect), PLAIN)
 
 
-def _with_configs(moment: Moment, access: ZooKeeperAccess, topics: Collection[str]) -> Moment:
+def _with_configs(moment: ClusterReading, access: ZooKeeperAccess, topics: Collection[str]) -> ClusterReading:
     """A moment with the configurations of its topics, and the brokers. Raises ReplayError."""
     names = [one.name for one in moment.cluster.topics if not topics or one.name in topics]
     connect, security = access
@@ -144,7 +144,7 @@ def from_zookeeper(
     registrations: RegistrationLooks,
     *,
     waits: bool,
-) -> Moment:
+) -> ClusterReading:
     """Now. `waits`: until it is clear whether a registration is stuck. Raises ReplayError if
     ZooKeeper is not reachable, or there is no Kafka cluster or topic."""
     connect, security = access
@@ -165,4 +165,4 @@ def from_zookeeper(
         time.sleep(again_s)
     cluster = cluster.with_stuck(stuck)
     problem = " ".join(stuck_registrations(cluster))
-    return Moment(shown(connect), cluster, problem, brokers)
+    return ClusterReading(shown(connect), cluster, problem, brokers)
