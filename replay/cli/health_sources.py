@@ -83,7 +83,9 @@ def _brokers_setting(log: OpenedLog) -> int | None:
     return None if text is None else least_in_sync([text])
 
 
-def from_daemon(path: Path, access: ClusterAccess | None, topics: Collection[str]) -> ClusterReading:
+def from_daemon(
+    path: Path, access: ClusterAccess | None, topics: Collection[str]
+) -> ClusterReading:
     """From the log that the daemon writes now: folding it here costs the daemon nothing. What the
     log does not have is read from ZooKeeper, with `access` if it is given. Raises ReplayError if no
     daemon runs there."""
@@ -114,7 +116,9 @@ def _access_of(session: SessionStatus | None) -> ZooKeeperAccess:
     return ZooKeeperAccess(parse_connect_string(session.connect), PLAIN)
 
 
-def _with_configs(moment: ClusterReading, access: ZooKeeperAccess, topics: Collection[str]) -> ClusterReading:
+def _with_configs(
+    moment: ClusterReading, access: ZooKeeperAccess, topics: Collection[str]
+) -> ClusterReading:
     """A moment with the configurations of its topics, and the brokers. Raises ReplayError."""
     names = [one.name for one in moment.cluster.topics if not topics or one.name in topics]
     connect, security = access

@@ -123,7 +123,7 @@ def _fidelity(answer: "WhatIfAnswer") -> Iterator[str]:
     )
     for one in fidelity.differences[:_DIFFERENCES_MAX]:
         typer.echo(
-            f"  {one.partition}: {one.what.value}: {one.base} in the log, {one.other} in the world"
+            f"  {one.partition}: {one.what.value}: {one.base} in the log, {one.other} simulated"
         )
     left = len(fidelity.differences) - _DIFFERENCES_MAX
     if left > 0:

@@ -182,8 +182,8 @@ class _ChangeApplier:
             hint = nearest(self._incident.causes, seq)
             near = f"; the nearest ones are {hint}" if hint else ""
             raise ReplayError(
-                f"--{option} {seq}: this event did not come from outside: the world makes such "
-                f"events itself. Name one that came from outside{near}"
+                f"--{option} {seq}: this event did not come from outside: the simulation makes "
+                f"such events itself. Name one that came from outside{near}"
             )
         for one in found:
             if one in self._changed:
