@@ -1,4 +1,4 @@
-"""What came from outside in an incident: the causes of everything that the simulation derives again.
+"""What came from outside in an incident: the causes of all that the simulation derives again.
 
 A log shows what was observed. A cause is the simplest act or fault that explains it.
 """
