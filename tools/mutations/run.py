@@ -65,6 +65,11 @@ class RunPlan(Struct):
     """A test that has to run for a mutant, first; empty: any. Such mutants are tried first, and
     also without time."""
 
+    def mutants(self) -> list[Mutant]:
+        """The mutants in the order in which they are tried."""
+        found = (mutant for function in self.functions for mutant in mutants_of(function))
+        return sorted(found, key=lambda one: not self.test_for(one))
+
 
 class Run:
     """A run in a process that has collected the suite."""
@@ -81,6 +86,9 @@ class Run:
 
     def __call__(self, suite: Suite, chosen: RunPlan) -> None:
         """Try everything. Raises MutationError if the run cannot begin."""
+        for test in dict.fromkeys(map(chosen.test_for, chosen.mutants())):
+            if test and test not in suite.tests:
+                raise MutationError(f"{SURVIVORS} names {test}, which is no test of the suite")
         started = time.monotonic()
         coverage_map = self._map(suite)
         imported = ImportedFunctions([module for _, module in self._modules])
@@ -155,13 +163,7 @@ class Run:
         page_tests: PageTests,
         deadline: float,
     ) -> None:
-        mutants = sorted(
-            (mutant for function in chosen.functions for mutant in mutants_of(function)),
-            key=lambda one: not chosen.test_for(one),
-        )
-        for test in dict.fromkeys(map(chosen.test_for, mutants)):
-            if test and test not in suite.tests:
-                raise MutationError(f"{SURVIVORS} names {test}, which is no test of the suite")
+        mutants = chosen.mutants()
         by_trial: dict[int, Mutant] = {}
 
         def trials() -> Iterator[Trial]:
