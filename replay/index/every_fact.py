@@ -80,6 +80,7 @@ _OF_PARTITION: Final = (
     MoveGivenUp,
     NoLeader,
     ReassignmentRequested,
+    RecordKnown,
     StateWritten,
 )
 _OF_MOVES: Final = (REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA)

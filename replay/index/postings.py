@@ -26,9 +26,10 @@ from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from replay.garbage_collection import rare_garbage_collection
-from replay.listing.imported import RecordSubjects, from_transaction
+from replay.listing.imported import from_transaction
 from replay.listing.recorded import WRITES
 from replay.logs.decode import UPCASTERS, recorded
+from replay.logs.subject_index import RecordSubjects
 from replay.stock_clusters.imported_log.reading import open_imported
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.subjects import (

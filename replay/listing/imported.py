@@ -14,13 +14,13 @@ from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.description.choices import leader_choice
 from replay.description.imported_events import imported_event_in_words, transaction_in_words
 from replay.listing.values import ListedDecision, ListedEvent, listed_event
+from replay.logs.subject_index import RecordSubjects
 from replay.progress import Progress
 from replay.shadow_folds import DerivedWrites, ShadowCommand, ShadowObserver, shadow_folds
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import (
     DecisionObserved,
     ImportedEvent,
-    RequestInferred,
 )
 from replay.stock_clusters.imported_log.reading import ImportedLog, ImportedRecord
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
@@ -49,24 +49,6 @@ def from_transaction(
     one can classify. Raises ReplayError, LogError."""
     wanted = EventFilter(first_seq=max(1, first - CLASSIFIED_WITHIN), last_seq=last)
     return ((record, event_of(record)) for record in reader.events(wanted))
-
-
-class RecordSubjects:
-    """Finds the subjects of the records of an imported log, in order."""
-
-    def __init__(self, chroot: str) -> None:
-        self._chroot = chroot
-        self._of_transaction: tuple[str, ...] = ()
-
-    def __call__(self, event: ImportedEvent) -> tuple[str, ...]:
-        """The subjects of the next record."""
-        if isinstance(event, Transaction):
-            self._of_transaction = subjects_of_transaction(event, self._chroot)
-        # A record that classifies a transaction directly follows the transaction.
-        of_transaction = isinstance(event, (Transaction, DecisionObserved, RequestInferred))
-        subjects = self._of_transaction if of_transaction else ()
-        broker = getattr(event, "broker", -1)
-        return subjects if broker < 0 else (*subjects, f"broker {broker}")
 
 
 class RecordDescriber:
