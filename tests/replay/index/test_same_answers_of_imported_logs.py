@@ -38,6 +38,7 @@ from replay.why.facts import CancelKnown, RecordKnown
 from replay.why.headline import headline_of
 from replay.why.history import History
 from replay.why.subject import Subject
+from tests.replay.agreement.test_cuts import with_a_gap
 from tests.replay.agreement.view import create, transaction
 from tests.replay.cli.command import refold
 from tools.zookeeper_log.__main__ import write_data_folder
@@ -54,7 +55,8 @@ RECORDINGS = (
     "reassignments-20261102",
     "zookeeper-80105",
 )
-"""Of each kind; chaos-424242 and zookeeper-80105 lack transactions."""
+GAP = "chaos-5 with a gap"
+"""Transactions are missing, so that the decisions of two ranges are derived."""
 PARTITIONS_MAX = 3
 
 
@@ -130,15 +132,23 @@ def has_many_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(
-    params=[pytest.param(one, marks=() if one in QUICK else pytest.mark.long) for one in RECORDINGS]
+    params=[
+        pytest.param(one, marks=() if one in QUICK else pytest.mark.long)
+        for one in (*RECORDINGS, GAP)
+    ]
 )
 def indexed(
     request: pytest.FixtureRequest,
+    folder_of: Callable[[str], Path],
     log_of: Callable[[str], Path],
     tmp_path: Path,
     has_many_snapshots: None,
 ) -> Iterator[IndexedLog]:
-    log = Path(shutil.copytree(log_of(request.param), tmp_path / "log"))
+    log = tmp_path / "log"
+    if request.param == GAP:
+        import_source(with_a_gap(folder_of("chaos-5"), tmp_path / "source"), log, Selection())
+    else:
+        shutil.copytree(log_of(request.param), log)
     with opened_with_index(log) as opened:
         found = IndexedLog(opened)
         with closing(found.index):
