@@ -199,11 +199,12 @@ class _Pass:
 
 
 def main() -> None:
-    """The command line of the helper process. It prints its progress as event numbers."""
+    """The command line of the helper process. It prints its progress: the number of an event and
+    what it does."""
 
     def report(what: str, done: int, total: int | None) -> None:
         if done % REPORTED_EVERY == 0:
-            sys.stdout.write(f"{done}\n")
+            sys.stdout.write(f"{done} {what}\n")
             sys.stdout.flush()
 
     try:
