@@ -332,8 +332,15 @@ def places_of(subject: Subject) -> list[Place]:
     return [OF_ALL]
 
 
+_SELECTED: Final = (SessionChanged, NoticeIssued, DeletionSent, CancelKnown, RecordKnown)
+"""The kinds of which not all facts in a place belong to each answer."""
+
+
 def belongs(fact: AnyFact, subject: Subject) -> bool:
     """Whether a fact in one of the places of a subject belongs to the answer."""
+    if type(fact) not in _SELECTED:
+        # There may be a million of them.
+        return True
     match fact:
         case SessionChanged():
             return subject.is_of_role

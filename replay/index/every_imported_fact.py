@@ -92,6 +92,6 @@ def placed_znode_fact(fact: AnyFact) -> PlacedFact:
 
 def about(fact: AnyFact, subject: Subject) -> AnyFact:
     """A fact as an observer of the subject alone notes it."""
-    if isinstance(fact, CancelKnown):
+    if type(fact) is CancelKnown:
         return structs.replace(fact, partition=f"{subject.topic}-{subject.partition}")
     return fact

@@ -74,8 +74,8 @@ def imported_history_of(
     log: ImportedLog, index: Index, subject: Subject, seq: int, progress: Progress
 ) -> History:
     """The history of a subject up to a record of an imported log. Raises ReplayError, LogError."""
-    stored = (about(one, subject) for one in index.facts(places_of(subject), seq))
-    facts = [one for one in stored if belongs(one, subject)]
+    stored = index.facts(places_of(subject), seq)
+    facts = [about(one, subject) for one in stored if belongs(one, subject)]
     begin, controller = index.stock_controller_before(seq) or (log.first_seq - 1, None)
     projection = projection_at(log, begin, progress)
     assert isinstance(projection, ImportedProjection), "the log is an imported one"
