@@ -9,7 +9,7 @@ from controller.core.commands import Issued
 from controller.core.fold_observer import FoldObserver
 from eventstore.reader import LogReader
 from replay.agreement.assumptions import NO_ASSUMPTIONS, Assumptions
-from replay.agreement.checkpoint import Checkpointed
+from replay.agreement.checkpoint import AppendOnly, Checkpointed
 from replay.agreement.comparison import agreeing_on, lost_replies, read_records
 from replay.agreement.conformance_result import ConformanceResult
 from replay.agreement.gap_free_ranges import gap_free_ranges
@@ -51,7 +51,7 @@ class ShadowObserver(FoldObserver, Checkpointed):
 
     def __init__(self, trace: ControllerTrace) -> None:
         self.fold = trace.fold
-        self.commands: list[ShadowCommand] = []
+        self.commands: AppendOnly[ShadowCommand] = AppendOnly()
 
     def issues(self, issued: Issued) -> None:
         """Note a command."""

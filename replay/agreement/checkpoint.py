@@ -9,11 +9,12 @@ recorded choices belong to the whole comparison; no checkpoint contains them.
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 from controller.core.triggers import Trigger
 
 State = dict[str, Any]
+Item = TypeVar("Item")
 
 _INPUTS_MAX: Final = 50_000
 
@@ -43,6 +44,17 @@ class Checkpointed:
 
 def _saved(value: Any) -> Any:
     return value.save() if isinstance(value, Checkpointed) else copy(value)
+
+
+class AppendOnly(list[Item], Checkpointed):
+    """A list to which values are only appended. Its saved state is its length: a copy at each
+    checkpoint would take the longer, the longer the log is."""
+
+    def save(self) -> State:
+        return {"length": len(self)}
+
+    def restore(self, state: State) -> None:
+        del self[state["length"] :]
 
 
 class Checkpoint:

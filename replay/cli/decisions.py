@@ -27,7 +27,7 @@ from replay.index.store import Index
 from replay.listing import broker as broker_log
 from replay.listing import imported, recorded
 from replay.listing.values import ListedDecision
-from replay.logs.open_log import RecordedLog
+from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.logs.opened_broker_log import BrokerLog
 from replay.progress import Progress
 
@@ -77,7 +77,7 @@ def decisions(
         return not is_step and (rule is None or rule.lower() in one.rule.lower())
 
     def indexed(
-        log: RecordedLog, index: Index, first: int, last: int, progress: Progress
+        log: OpenedLog, index: Index, first: int, last: int, progress: Progress
     ) -> Iterator[ListedDecision]:
         wanted = criteria.wanted
         return from_index.decisions(

@@ -26,7 +26,7 @@ from replay.index.store import Index
 from replay.listing import broker as broker_log
 from replay.listing import imported, recorded
 from replay.listing.values import ListedEvent
-from replay.logs.open_log import RecordedLog
+from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.logs.opened_broker_log import BrokerLog
 from replay.progress import Progress
 
@@ -71,7 +71,7 @@ def _source(log: ListedLog, first: int, last: int, progress: Progress) -> Iterat
 
 
 def _indexed(
-    wanted: Wanted, log: RecordedLog, index: Index, first: int, last: int, progress: Progress
+    wanted: Wanted, log: OpenedLog, index: Index, first: int, last: int, progress: Progress
 ) -> Iterator[ListedEvent]:
     return from_index.events(log, index, wanted, first, last, progress)
 

@@ -30,12 +30,14 @@ from replay.cluster_view.from_znodes import cluster_of, with_configs
 from replay.cluster_view.views import ClusterView
 from replay.cluster_view.waiting import stuck_registrations
 from replay.errors import ReplayError
+from replay.index.history import headline_by
+from replay.index.opening import index_of
+from replay.index.store import has_index
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import OpenedLog, RecordedLog, open_log, seq_at
 from replay.shadow.status import read_status
 from replay.times import iso_time
 from replay.why.daemon_terms import events_to_choose
-from replay.why.headline import headline_of
 
 _NOT_IN_LOG: Final = "a daemon's log does not have the configurations of topics"
 
@@ -58,7 +60,11 @@ class ClusterReading(Struct, frozen=True):
 
 def from_log(log: str, seq: int | None, wall_ns: int | None) -> ClusterReading:
     """After an event or at a time; None: at the end. Raises ReplayError, LogError."""
-    with progress() as report, open_log(log, report) as opened:
+    with (
+        progress() as report,
+        open_log(log, report, has_index) as opened,
+        index_of(opened, report) as index,
+    ):
         cluster = cluster_at(opened, seq_at(opened.reader, seq, wall_ns), report)
         if cluster.controller.role == "standby":
             raise ReplayError(
@@ -66,7 +72,7 @@ def from_log(log: str, seq: int | None, wall_ns: int | None) -> ClusterReading:
                 f"not show the cluster: {events_to_choose(opened.reader, cluster)}, ask the daemon "
                 "that is, or give --zookeeper (--at chooses an event)"
             )
-        problem = headline_of(opened, cluster, report)
+        problem = headline_by(index, opened, cluster, report)
         shadow = read_status(opened.reader.path) if seq is None and wall_ns is None else None
         if shadow is not None:
             problem = " ".join(filter(None, [problem, shadow.problem]))

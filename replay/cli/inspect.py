@@ -15,6 +15,8 @@ from replay.cli.progress import progress
 from replay.cli.single_options import SingleOptions
 from replay.cluster_view.selecting import selected
 from replay.cluster_view.views import ClusterView
+from replay.index.history import headline_by
+from replay.index.opening import index_of
 from replay.index.store import has_index
 from replay.inspect.at import cluster_at
 from replay.inspect.broker import BrokerView, broker_at, broker_changes
@@ -23,7 +25,6 @@ from replay.logs.open_log import OpenedLog, open_any_log, seq_at
 from replay.logs.opened_broker_log import BrokerLog
 from replay.stock_clusters.imported_log.reading import ImportedLog, unfinished_notes
 from replay.why.daemon_terms import events_to_choose
-from replay.why.headline import headline_of
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -93,10 +94,10 @@ def _inspect_cluster(
     *,
     as_json: bool,
 ) -> None:
-    with progress() as report:
+    with progress() as report, index_of(opened, report) as index:
         first = cluster_at(opened, seq_at(opened.reader, *start), report)
         last = cluster_at(opened, seq_at(opened.reader, *end), report) if to else None
-        headline = headline_of(opened, first, report) if last is None else ""
+        headline = headline_by(index, opened, first, report) if last is None else ""
         to_choose = events_to_choose(opened.reader, first)
         notes = unfinished_notes(opened) if isinstance(opened, ImportedLog) else []
     if last is not None and last.seq < first.seq:

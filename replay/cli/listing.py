@@ -25,7 +25,7 @@ from replay.index.opening import index_of
 from replay.index.store import Index, has_index
 from replay.listing.known_names import KnownNames
 from replay.listing.values import ListedDecision, ListedEvent
-from replay.logs.open_log import OpenedLog, RecordedLog, open_any_log
+from replay.logs.open_log import OpenedLog, open_any_log
 from replay.logs.opened_broker_log import BrokerLog
 from replay.progress import Progress
 from replay.why.runs import in_order, logs_of
@@ -57,7 +57,7 @@ class ListedItem(Protocol):
 Item = TypeVar("Item", bound=ListedItem)
 ListedLog = OpenedLog | BrokerLog
 Source = Callable[[ListedLog, int, int, Progress], Iterator[Item]]
-Indexed = Callable[[RecordedLog, Index, int, int, Progress], Iterator[Item]]
+Indexed = Callable[[OpenedLog, Index, int, int, Progress], Iterator[Item]]
 
 
 def place_of(one: ListedEvent | ListedDecision) -> str:
@@ -144,7 +144,7 @@ class Question(msgspec.Struct, Generic[Item], frozen=True):
     def items(self, opened: ListedLog, index: Index | None, progress: Progress) -> Iterator[Item]:
         """The items that match. Raises ReplayError, LogError."""
         between = self.criteria.range(opened.reader)
-        if self.indexed is not None and isinstance(opened, RecordedLog) and index is not None:
+        if self.indexed and index is not None and not isinstance(opened, BrokerLog):
             found = self.indexed(opened, index, *between, progress)
         else:
             found = self.source(opened, *between, progress)
@@ -162,7 +162,7 @@ class Question(msgspec.Struct, Generic[Item], frozen=True):
             index = None
             with progress() as report:
                 self.demand(opened, self.criteria.kinds)
-                if self.indexed is not None and isinstance(opened, RecordedLog):
+                if self.indexed is not None and not isinstance(opened, BrokerLog):
                     index = stack.enter_context(index_of(opened, report))
                 items = self.items(opened, index, report)
                 first = next(items, None)

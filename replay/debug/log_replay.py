@@ -1,13 +1,14 @@
 """Replays a log event by event: the state after each event, and what the event did."""
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from controller.core.commands import Command, CommandId
 from eventstore.filters import EventFilter
 from replay.debug.event_view import BegunProcedure, EventView
+from replay.index.store import Index
 from replay.inspect.at import projection_from_snapshot, snapshot_before
 from replay.inspect.projections import (
     ImportedProjection,
@@ -15,19 +16,21 @@ from replay.inspect.projections import (
     RecordedProjection,
     projection_of,
 )
-from replay.listing.imported import DerivedDecision, DerivedDecisions, RecordDescriber
+from replay.listing.imported import (
+    DerivedDecision,
+    DerivedDecisions,
+    RecordDescriber,
+    from_transaction,
+)
 from replay.listing.recorded import EventDescriber
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress
-from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import ImportedEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.zookeeper_log.transactions import Multi, Transaction
 from replay.subjects import paths_of_transaction
 
 Record = TypeVar("Record")
-_CLASSIFIED: Final = 2
-"""At most so many records after a transaction classify it."""
 NO_PENDING: Mapping[CommandId, Command] = MappingProxyType({})
 
 
@@ -105,11 +108,29 @@ class RecordedReplay:
         self._records.close()
 
 
-class DerivedByRecord(NamedTuple):
+class DerivedByRecord(Protocol):
+    """What is derived for the records of an imported log: `Index`, or `DerivedAtOnce`."""
+
+    def decision(self, seq: int) -> DerivedDecision | None:
+        """The decision of a record, if it is one."""
+
+    def begun(self, seq: int) -> Iterable[str]:
+        """The procedures that begin at a record."""
+
+
+class DerivedAtOnce(NamedTuple):
     """The decisions of an imported log by record, and the procedures that begin at a record."""
 
     decisions: Mapping[int, DerivedDecision]
     procedures: Mapping[int, Mapping[str, None]]
+
+    def decision(self, seq: int) -> DerivedDecision | None:
+        """As in the protocol."""
+        return self.decisions.get(seq)
+
+    def begun(self, seq: int) -> Iterable[str]:
+        """As in the protocol."""
+        return self.procedures.get(seq, ())
 
 
 class ImportedReplay:
@@ -133,35 +154,32 @@ class ImportedReplay:
         self._derived = derived
         self._describe = RecordDescriber(self._chroot)
         # The next record may classify a transaction before the position.
-        self._records = _closable(
-            log.reader.events(EventFilter(first_seq=max(1, state.seq - _CLASSIFIED)))
-        )
-        for record in self._records:
-            self._describe(record, event_of(record))
+        self._records = _closable(from_transaction(log.reader, state.seq + 1))
+        for record, event in self._records:
+            self._describe.skip(event)
             if record.seq >= state.seq:
                 break
 
     def skip(self) -> bool:
         """Apply the next record."""
-        record = next(self._records, None)
-        if record is None:
+        following = next(self._records, None)
+        if following is None:
             return False
+        record, event = following
         self.state.apply(record)
-        self._describe(record, event_of(record))
+        self._describe.skip(event)
         return True
 
     def take(self) -> EventView | None:
         """Apply and describe the next record."""
-        record = next(self._records, None)
-        if record is None:
+        following = next(self._records, None)
+        if following is None:
             return None
+        record, event = following
         self.state.apply(record)
-        event = event_of(record)
         listed = self._describe(record, event)
-        derived = self._derived.decisions.get(record.seq)
-        begun = tuple(
-            BegunProcedure(one, record.seq) for one in self._derived.procedures.get(record.seq, ())
-        )
+        derived = self._derived.decision(record.seq)
+        begun = tuple(BegunProcedure(one, record.seq) for one in self._derived.begun(record.seq))
         return EventView(
             listed,
             (derived.listed,) if derived is not None else (),
@@ -193,14 +211,16 @@ def _closable(records: Iterator[Record]) -> Generator[Record, None, None]:
     yield from records
 
 
-def derived_by_record(log: OpenedLog, progress: Progress) -> DerivedByRecord:
-    """Derive the decisions of an imported log; none of a daemon's log, which has them. Raises
-    ReplayError, LogError."""
+def derived_by_record(log: OpenedLog, index: Index | None, progress: Progress) -> DerivedByRecord:
+    """Derive the decisions of an imported log, unless it has an index; none of a daemon's log,
+    which has them. Raises ReplayError, LogError."""
     if isinstance(log, RecordedLog):
-        return DerivedByRecord({}, {})
+        return DerivedAtOnce({}, {})
+    if index is not None:
+        return index
     found = DerivedDecisions.of(log, progress)
     decisions = found.between(log.reader.header.first_seq, log.reader.last_seq)
-    return DerivedByRecord({one.listed.seq: one for one in decisions}, found.procedures)
+    return DerivedAtOnce({one.listed.seq: one for one in decisions}, found.procedures)
 
 
 def replay_from(

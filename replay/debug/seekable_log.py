@@ -38,7 +38,7 @@ class SeekableLog:
         LogError."""
         self.log = log
         self._candidates = Candidates(index) if index is not None else None
-        self._derived = derived_by_record(log, progress)
+        self._derived = derived_by_record(log, index, progress)
         self._checkpoints: list[ReplayCheckpoint] = []
         """In the order of the log."""
         self._apart = _APART

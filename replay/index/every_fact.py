@@ -44,6 +44,7 @@ from replay.why.fact_observer import NOT_DELETED
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
+    CancelKnown,
     Cause,
     DeletionSent,
     IsrRequested,
@@ -52,6 +53,7 @@ from replay.why.facts import (
     NoLeader,
     NoticeIssued,
     ReassignmentRequested,
+    RecordKnown,
     SessionChanged,
     StateWritten,
     WriteRefused,
@@ -78,6 +80,7 @@ _OF_PARTITION: Final = (
     MoveGivenUp,
     NoLeader,
     ReassignmentRequested,
+    RecordKnown,
     StateWritten,
 )
 _OF_MOVES: Final = (REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA)
@@ -149,7 +152,7 @@ class EveryFactObserver(RecordedFactObserver):
     def take_facts(self) -> list[PlacedFact]:
         """The facts of the last event."""
         found = [
-            PlacedFact(_places(one, self._replicas.get(number, ())), one)
+            PlacedFact(places_of_fact(one, self._replicas.get(number, ())), one)
             for number, one in enumerate(self.facts)
         ]
         self.facts.clear()
@@ -290,7 +293,7 @@ def _of_broker(broker: int) -> Place:
     return ("", broker)
 
 
-def _places(fact: AnyFact, replicas: tuple[int, ...]) -> list[Place]:
+def places_of_fact(fact: AnyFact, replicas: tuple[int, ...]) -> list[Place]:
     """Where a fact belongs; `replicas` are those of the partition without a leader."""
     match fact:
         case StateWritten(partition=partition, before=before, after=after, writer=writer):
@@ -329,8 +332,15 @@ def places_of(subject: Subject) -> list[Place]:
     return [OF_ALL]
 
 
+_SELECTED: Final = (SessionChanged, NoticeIssued, DeletionSent, CancelKnown, RecordKnown)
+"""The kinds of which not all facts in a place belong to each answer."""
+
+
 def belongs(fact: AnyFact, subject: Subject) -> bool:
     """Whether a fact in one of the places of a subject belongs to the answer."""
+    if type(fact) not in _SELECTED:
+        # There may be a million of them.
+        return True
     match fact:
         case SessionChanged():
             return subject.is_of_role
@@ -341,6 +351,8 @@ def belongs(fact: AnyFact, subject: Subject) -> bool:
             return subject.covers_notice(Notice(level, code, about, text))
         case DeletionSent():
             return subject.partition is None
+        case CancelKnown() | RecordKnown():
+            return subject.partition is not None
     return True
 
 

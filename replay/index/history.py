@@ -1,19 +1,27 @@
 """Explanations by the index of a log: the history of a subject."""
 
+from msgspec import structs
+
 from replay.cluster_view.views import ClusterView
 from replay.cluster_view.waiting import with_times
+from replay.index.every_fact import belongs, places_of
+from replay.index.every_imported_fact import about
 from replay.index.moves import facts_with_moves
 from replay.index.store import Index, RoleLost
 from replay.inspect.at import FOLDED_AT_ONCE_MAX, projection_at
-from replay.inspect.projections import RecordedProjection
+from replay.inspect.projections import ImportedProjection, RecordedProjection
 from replay.logs.decode import configuration_of, time_of
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress
+from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.why.explain import explain, explain_history
 from replay.why.explanations.explanation import Explanation
+from replay.why.headline import UNHEALTHY, headline_in, headline_of
 from replay.why.history import History
+from replay.why.imported import follow_znodes, history_at
 from replay.why.recorded import Limits
 from replay.why.subject import Subject
+from replay.why.znode_history import ZnodeHistory
 
 
 def explain_by(
@@ -21,11 +29,21 @@ def explain_by(
 ) -> Explanation:
     """Explain the state of the subject after event `seq`, by the index of the log if it has one
     and the index knows it. Raises as replay.why.explain.explain does."""
+    history = None
     if index is not None and isinstance(log, RecordedLog):
         history = history_of(log, index, subject, seq, progress)
-        if history is not None:
-            return explain_history(history)
-    return explain(log, subject, seq, progress)
+    elif index is not None and isinstance(log, ImportedLog):
+        history = imported_history_of(log, index, subject, seq, progress)
+    return explain(log, subject, seq, progress) if history is None else explain_history(history)
+
+
+def headline_by(
+    index: Index | None, log: OpenedLog, cluster: ClusterView, progress: Progress
+) -> str:
+    """The headline after event `cluster.seq`, likewise. Raises as replay.why.headline does."""
+    if index is None or not isinstance(log, ImportedLog):
+        return headline_of(log, cluster, progress)
+    return headline_in(imported_history_of(log, index, UNHEALTHY, cluster.seq, progress))
 
 
 def history_of(
@@ -50,6 +68,21 @@ def history_of(
     notes = limits.of_core(is_current=True) + limits.of_end()
     daemon = configuration_of(log.reader.header).broker_id
     return History(subject, _cluster(log, seq, lost, progress), facts, notes, daemon=daemon)
+
+
+def imported_history_of(
+    log: ImportedLog, index: Index, subject: Subject, seq: int, progress: Progress
+) -> History:
+    """The history of a subject up to a record of an imported log. Raises ReplayError, LogError."""
+    stored = index.facts(places_of(subject), seq)
+    facts = [about(one, subject) for one in stored if belongs(one, subject)]
+    begin, controller = index.stock_controller_before(seq) or (log.first_seq - 1, None)
+    projection = projection_at(log, begin, progress)
+    assert isinstance(projection, ImportedProjection), "the log is an imported one"
+    rest = structs.replace(log, state=projection.state, first_seq=begin + 1)
+    followed = follow_znodes(ZnodeHistory(rest, subject, controller), rest, seq, progress)
+    is_explained = 0 < index.about.explained_from <= seq
+    return history_at(log, subject, seq, followed, facts, is_explained=is_explained)
 
 
 def _cluster(log: RecordedLog, seq: int, lost: RoleLost | None, progress: Progress) -> ClusterView:

@@ -17,10 +17,13 @@ from controller.core.events import Recorded
 from eventstore.records import CommandRecord, EventRecord
 from replay.index.postings import RULE
 from replay.index.store import Index
+from replay.listing.imported import CLASSIFIED_WITHIN, RecordDescriber
 from replay.listing.recorded import EventDescriber
 from replay.listing.values import STEPS, ListedDecision, ListedEvent
-from replay.logs.open_log import RecordedLog
+from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress
+from replay.stock_clusters.imported_log.encoding import event_of
+from replay.stock_clusters.imported_log.reading import ImportedLog
 
 _AT_ONCE: Final = 500
 
@@ -44,15 +47,17 @@ class Wanted(Struct, frozen=True):
 
 
 def events(
-    log: RecordedLog, index: Index, wanted: Wanted, first: int, last: int, progress: Progress
+    log: OpenedLog, index: Index, wanted: Wanted, first: int, last: int, progress: Progress
 ) -> Iterator[ListedEvent]:
     """The events of a range that may match. Raises LogError."""
     numbers = _in_range(event_numbers(index, wanted), first, last)
+    if isinstance(log, ImportedLog):
+        return _imported_events(log, numbers, progress)
     return (event for event, _ in _described(log, index, numbers, progress))
 
 
 def decisions(
-    log: RecordedLog,
+    log: OpenedLog,
     index: Index,
     wanted: Wanted,
     first: int,
@@ -66,6 +71,8 @@ def decisions(
     are no steps. Raises LogError."""
     found = decision_numbers(index, wanted, rule=rule, with_steps=with_steps)
     numbers = _in_range(found, first, last)
+    if isinstance(log, ImportedLog):
+        return (one.listed for some in _batched(numbers) for one in index.decisions(some))
     return chain.from_iterable(found for _, found in _described(log, index, numbers, progress))
 
 
@@ -123,14 +130,35 @@ def _described(
 ) -> Iterator[tuple[ListedEvent, list[ListedDecision]]]:
     decided = _StoredDecisions(index)
     describer = EventDescriber(log, decided)
-    for place in range(0, len(numbers), _AT_ONCE):
-        records = list(log.reader.events_numbered(numbers[place : place + _AT_ONCE]))
+    for place, some in enumerate(_batched(numbers)):
+        records = list(log.reader.events_numbered(some))
         causes = {one.seq for one in records} | {one.cause for one in records if one.cause}
         decided.derived = _commands(log, index, sorted(causes))
         describer.pending = _by_id(decided.derived, records)
         for record in records:
             yield describer.take(record, [])[:2]
-        progress("reading", place, len(numbers))
+        progress("reading", place * _AT_ONCE, len(numbers))
+
+
+def _imported_events(
+    log: ImportedLog, numbers: list[int], progress: Progress
+) -> Iterator[ListedEvent]:
+    describe = RecordDescriber(log.begun.chroot)
+    for place, some in enumerate(_batched(numbers)):
+        wanted = set(some)
+        before = {one - back for one in some for back in range(1, CLASSIFIED_WITHIN + 1)}
+        for record in log.reader.events_numbered(sorted(wanted | before)):
+            event = event_of(record)
+            if record.seq in wanted:
+                yield describe(record, event)
+            else:
+                describe.skip(event)
+        progress("reading", place * _AT_ONCE, len(numbers))
+
+
+def _batched(numbers: list[int]) -> Iterator[list[int]]:
+    for place in range(0, len(numbers), _AT_ONCE):
+        yield numbers[place : place + _AT_ONCE]
 
 
 def _by_id(

@@ -1,8 +1,8 @@
-"""Makes the index of a log of the daemon, and snapshots, in one pass over the log:
-`python -m replay.index.making LOG`. For an imported log it only makes snapshots.
+"""Makes the index of a log, and snapshots: `python -m replay.index.making LOG`.
 
-The pass derives all commands again and compares them with those that the log has, as `refold why`
-does. An index of a log that has other commands is never used.
+`imported_making` reads an imported log. A log of the daemon is read once: the pass derives all
+commands again and compares them with those that the log has, as `refold why` does. An index of a
+log that has other commands is never used.
 """
 
 import os
@@ -10,6 +10,7 @@ import sys
 from collections import deque
 from concurrent.futures import Future
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from stat import S_IMODE
 from typing import Any, Final, Self
@@ -22,19 +23,25 @@ from eventstore.errors import LogError
 from replay.errors import ReplayError
 from replay.garbage_collection import rare_garbage_collection
 from replay.index.every_fact import EVERYTHING, EveryFactObserver
-from replay.index.postings import FoldPostings, RangePostings, postings_of_range, ranges
-from replay.index.store import FORMAT, About, Index, IndexWriter, RoleLost, writing
+from replay.index.imported_making import NUMBERS_HELD_MAX, REPORTED_EVERY, ImportedPass
+from replay.index.postings import (
+    FoldPostings,
+    RangePostings,
+    postings_of_imported_range,
+    postings_of_range,
+    ranges,
+)
+from replay.index.store import FORMAT, About, IndexWriter, RoleLost, has_index, writing
 from replay.inspect.at import SnapshotSchedule, make_snapshots
 from replay.logs.caches import stamp_of
-from replay.logs.open_log import RecordedLog, open_log
+from replay.logs.open_log import OpenedLog, RecordedLog, open_log
 from replay.progress import Progress, unreported
+from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.verify.verification import Verifier
 from replay.why.noted_facts import KnownZnodes
 from replay.why.recorded import LogPart, NextEvent, Run
 from replay.worker_processes import worker_pool
 
-_REPORTED_EVERY: Final = 5_000
-_NUMBERS_HELD_MAX: Final = 4_000_000
 _WORTH_A_PROCESS: Final = 20_000
 """With fewer events, no other process is started."""
 _EVENTS_IN_PART_MAX: Final = 250_000
@@ -53,8 +60,7 @@ def make_index(
     Raises LogError, ReplayError.
     """
     with open_log(path) as log:
-        has_index = verifier is None and Index.of(log.reader) is not None
-        if not isinstance(log, RecordedLog) or has_index:
+        if verifier is None and has_index(log.reader):
             make_snapshots(path, progress)
             return
         mode = S_IMODE(log.reader.segments[0].stat().st_mode)
@@ -63,8 +69,14 @@ def make_index(
         with (
             rare_garbage_collection(),
             writing(path, mode) as writer,
-            _Reading(path, (log.reader.header.first_seq, last), processes) as reading,
+            _Reading(log, (log.reader.header.first_seq, last), processes) as reading,
         ):
+            if isinstance(log, ImportedLog):
+                imported = ImportedPass(log, writer, progress)
+                imported.run(path, partial(reading.take_done, writer))
+                reading.finish(writer)
+                imported.finish(stamp)
+                return
             made = _Pass(log, last, writer, verifier)
             made.run(path, progress, reading)
             made.finish(stamp)
@@ -77,9 +89,11 @@ def _processes(events: int) -> int:
 class _Reading:
     """The postings of a log, which other processes find while this one folds the log."""
 
-    def __init__(self, path: Path, events: tuple[int, int], processes: int) -> None:
+    def __init__(self, log: OpenedLog, events: tuple[int, int], processes: int) -> None:
         """`events` are the first and the last one."""
-        self._path = path
+        self._path = log.reader.path
+        is_imported = isinstance(log, ImportedLog)
+        self._postings_of = postings_of_imported_range if is_imported else postings_of_range
         self._others = processes - 1
         parts = max(1, self._others) * _PARTS_OF_PROCESS
         self._ranges = [*ranges(*events, parts, _EVENTS_IN_PART_MAX)]
@@ -89,7 +103,7 @@ class _Reading:
     def __enter__(self) -> Self:
         if self._others:
             pool = self._resources.enter_context(worker_pool(self._others))
-            found = (pool.submit(postings_of_range, self._path, *one) for one in self._ranges)
+            found = (pool.submit(self._postings_of, self._path, *one) for one in self._ranges)
             self._parts.extend(found)
         return self
 
@@ -105,7 +119,7 @@ class _Reading:
         """Wait for the rest and write it. Raises LogError, ReplayError."""
         if not self._others:
             for first, last in self._ranges:
-                _write(postings_of_range(self._path, first, last), writer)
+                _write(self._postings_of(self._path, first, last), writer)
         for one in self._parts:
             _write(one.result(), writer)
 
@@ -141,7 +155,7 @@ class _Pass:
         for order, taken in enumerate(self._run.records(), 1):
             self._take(taken, order)
             seq = taken.record.seq
-            if not seq % _REPORTED_EVERY:
+            if not seq % REPORTED_EVERY:
                 progress("making the index", seq, self._last)
                 reading.take_done(self._writer)
             schedule.offer(seq, self._run.snapshot)
@@ -158,7 +172,7 @@ class _Pass:
             self._writer.add_command(one)
         begun = [one.procedure for one in self._observer.begun]
         self._postings.add(record.seq, folded.event.event, folded.inexact, begun)
-        if self._postings.postings.count > _NUMBERS_HELD_MAX:
+        if self._postings.postings.count > NUMBERS_HELD_MAX:
             self._writer.add_pages(self._postings.postings.take())
         if self._observer.facts:
             self._writer.add_facts(self._observer.take_facts())
@@ -185,11 +199,12 @@ class _Pass:
 
 
 def main() -> None:
-    """The command line of the helper process. It prints its progress as event numbers."""
+    """The command line of the helper process. It prints its progress: the number of an event and
+    what it does."""
 
     def report(what: str, done: int, total: int | None) -> None:
-        if done % _REPORTED_EVERY == 0:
-            sys.stdout.write(f"{done}\n")
+        if done % REPORTED_EVERY == 0:
+            sys.stdout.write(f"{done} {what}\n")
             sys.stdout.flush()
 
     try:

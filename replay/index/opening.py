@@ -6,15 +6,15 @@ from contextlib import contextmanager
 from replay.index.store import Index
 from replay.inspect.at import FOLDED_AT_ONCE_MAX, run_index_process
 from replay.logs.caches import keeps_caches
-from replay.logs.open_log import OpenedLog, RecordedLog
+from replay.logs.open_log import OpenedLog
 from replay.progress import Progress
 
 
 @contextmanager
 def index_of(log: OpenedLog, progress: Progress) -> Iterator[Index | None]:
-    """The index of a log. None if the log is short and has none, if it is an imported log, if its
-    commands are not those that its events lead to, if a daemon is writing it, or if its folder
-    cannot be written. The answer is then found by a fold. Raises LogError."""
+    """The index of a log. None if the log is short and has none, if its commands are not those that
+    its events lead to, if a daemon is writing it, or if its folder cannot be written. The answer is
+    then found by a fold. Raises LogError."""
     index = _index_of(log, progress)
     try:
         yield index
@@ -24,8 +24,6 @@ def index_of(log: OpenedLog, progress: Progress) -> Iterator[Index | None]:
 
 
 def _index_of(log: OpenedLog, progress: Progress) -> Index | None:
-    if not isinstance(log, RecordedLog):
-        return None
     reader = log.reader
     index = Index.of(reader)
     if index is None:

@@ -26,10 +26,15 @@ from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from replay.garbage_collection import rare_garbage_collection
+from replay.listing.imported import from_transaction
 from replay.listing.recorded import WRITES
 from replay.logs.decode import UPCASTERS, recorded
+from replay.logs.subject_index import RecordSubjects
+from replay.stock_clusters.imported_log.reading import open_imported
+from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.subjects import (
     paths_of_command,
+    paths_of_transaction,
     subject_of,
     subjects_of_command,
     subjects_of_event,
@@ -104,6 +109,24 @@ def postings_of_range(path: Path, first: int, last: int) -> RangePostings:
             postings.add("event ", (f"kind {record.kind}", f"term {record.term}", *found), seq)
             for one in commands:
                 stored.add(one)
+    return RangePostings(postings.take(), list(names))
+
+
+def postings_of_imported_range(path: Path, first: int, last: int) -> RangePostings:
+    """The same for a range of records of an imported log. Raises LogError, ReplayError."""
+    postings, names = Postings(), dict[str, None]()
+    with LogReader(path, UPCASTERS) as reader, rare_garbage_collection():
+        chroot = open_imported(reader).begun.chroot
+        subjects_of = RecordSubjects(chroot)
+        for record, event in from_transaction(reader, first, last):
+            found = subjects_of(event)
+            if record.seq < first:
+                continue
+            names |= dict.fromkeys(found)
+            if isinstance(event, Transaction):
+                found += znode_names(paths_of_transaction(event, chroot))
+            kind, term = f"kind {record.kind}", f"term {record.term}"
+            postings.add("event ", (kind, term, *found), record.seq)
     return RangePostings(postings.take(), list(names))
 
 

@@ -32,10 +32,12 @@ from eventstore.errors import LogCorrupt, from_os, from_sqlite
 from eventstore.reader import LogReader
 from replay.index.every_fact import WITH_PARTITIONS, MovesRange, Place, PlacedFact
 from replay.index.postings import Pages, numbers_of
+from replay.listing.imported import DerivedDecision
 from replay.logs.caches import stamp_of
 from replay.why.facts import AnyFact
+from replay.why.znode_history import StockController
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 _SUFFIX: Final = ".index"
 _FACTS_IN_CHUNK: Final = 128
 _FACTS_HELD_MAX: Final = 200_000
@@ -48,6 +50,9 @@ create table topic_names (id text, seq integer, name text, primary key (id, seq)
 create table names (name text primary key);
 create table facts (topic text, number integer, page integer, body blob,
     primary key (topic, number, page));
+create table decisions (seq integer primary key, body blob);
+create table begun (seq integer primary key, procedures blob);
+create table stock_controllers (seq integer primary key, body blob);
 create table moves (topic text, number integer, first integer, last integer,
     primary key (topic, number, first));
 """
@@ -64,14 +69,16 @@ class RoleLost(Struct, frozen=True):
 
 class About(Struct, frozen=True):
     """What an index knows of the whole log. `is_open`: it was not closed. `differs_at` and
-    `unrecorded` are those of replay.why.recorded.Limits after the last event."""
+    `unrecorded` are those of replay.why.recorded.Limits after the last event. `explained_from` is
+    the first record of an imported log at which a decision could be derived; 0: at none."""
 
     stamp: str
     last_seq: int
-    is_open: bool
-    differs_at: int
-    unrecorded: CommandId | None
-    lost: list[RoleLost]
+    is_open: bool = False
+    differs_at: int = 0
+    unrecorded: CommandId | None = None
+    lost: list[RoleLost] = []
+    explained_from: int = 0
 
     def role_lost(self, seq: int) -> RoleLost | None:
         """The loss of the role that lasts at an event; None if the daemon has the role, or never
@@ -134,7 +141,23 @@ class IndexWriter:
         row = (id, seq, name)
         self._connection.execute("insert or replace into topic_names values (?, ?, ?)", row)
 
-    def finish(self, about: About, moves: Iterable[MovesRange]) -> None:
+    def add_decision(self, one: DerivedDecision) -> None:
+        """A decision of an imported log."""
+        self._insert("decisions", one.listed.seq, one)
+
+    def add_begun(self, seq: int, procedures: Iterable[str]) -> None:
+        """Procedures that begin at a record of an imported log."""
+        self._insert("begun", seq, [*procedures])
+
+    def add_stock_controller(self, seq: int, controller: StockController) -> None:
+        """What the brokers' logs show of the controller of an imported log after a record."""
+        self._insert("stock_controllers", seq, controller)
+
+    def _insert(self, table: str, seq: int, value: object) -> None:
+        body = zlib.compress(_encode(value), 1)
+        self._connection.execute(f"insert into {table} values (?, ?)", (seq, body))
+
+    def finish(self, about: About, moves: Iterable[MovesRange] = ()) -> None:
         """Write the rest."""
         for place in list(self._facts):
             self._flush_facts(place)
@@ -252,6 +275,30 @@ class Index:
             for cause, ordinal, term, body, reason in rows
         ]
 
+    def decisions(self, numbers: Sequence[int]) -> list[DerivedDecision]:
+        """The decisions of an imported log at these records, in order."""
+        names = ", ".join(map(str, numbers))
+        rows = self._query(f"select body from decisions where seq in ({names}) order by seq")
+        return [_decisions_decoder.decode(self._decompressed(body)) for (body,) in rows]
+
+    def decision(self, seq: int) -> DerivedDecision | None:
+        """The decision of a record of an imported log, if it is one."""
+        return next(iter(self.decisions([seq])), None)
+
+    def begun(self, seq: int) -> list[str]:
+        """The procedures that begin at a record of an imported log."""
+        rows = self._query("select procedures from begun where seq = ?", seq)
+        found = (_names_decoder.decode(self._decompressed(body)) for (body,) in rows)
+        return next(found, [])
+
+    def stock_controller_before(self, seq: int) -> tuple[int, StockController] | None:
+        """What is stored of the controller of an imported log before a record: the last record
+        that it includes, and the controller. None: nothing is stored."""
+        sql = "select seq, body from stock_controllers where seq < ? order by seq desc limit 1"
+        rows = self._query(sql, seq)
+        found = ((seq, _controller_decoder.decode(self._decompressed(body))) for seq, body in rows)
+        return next(found, None)
+
     def topic_name(self, id: str, seq: int) -> str:
         """The name that a topic's id had at an event; the id if it was unknown."""
         sql = "select name from topic_names where id = ? and seq <= ? order by seq desc limit 1"
@@ -324,6 +371,9 @@ _KINDS: Final = get_args(AnyFact)
 _NUMBER_OF: Final = {kind: number for number, kind in enumerate(_KINDS)}
 _encode: Final = msgspec.msgpack.Encoder().encode
 _rows_decoder: Final = msgspec.msgpack.Decoder(list[_StoredFact])
+_decisions_decoder: Final = msgspec.msgpack.Decoder(DerivedDecision)
+_names_decoder: Final = msgspec.msgpack.Decoder(list[str])
+_controller_decoder: Final = msgspec.msgpack.Decoder(StockController)
 
 
 @cache

@@ -94,7 +94,8 @@ def run_index_process(reader: LogReader, progress: Progress) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None, "stdout is a pipe"
         for line in process.stdout:
-            progress("making an index, once for this log", int(line), last)
+            done, what = line.rstrip("\n").split(" ", 1)
+            progress(f"once for this log: {what}", int(done), last)
 
 
 def make_snapshots(path: Path, progress: Progress = unreported) -> int:

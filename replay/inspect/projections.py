@@ -145,20 +145,19 @@ class ImportedProjection:
 
     def __init__(self, log: ImportedLog, start: bytes | None, seq: int) -> None:
         """Begin with a snapshot after event `seq`, or with the log's first state."""
-        self._state = log.state if start is None else _restored(start)
-        self.view = ZnodeView(self._state.tree, log.begun.chroot)
+        self.state = log.state if start is None else _restored(start)
+        self.view = ZnodeView(self.state.tree, log.begun.chroot)
         self.seq = log.first_seq - 1 if start is None else seq
 
     def apply(self, record: EventRecord, stored: Sequence[CommandRecord] | None = None) -> None:
         """Apply the next event. Imported logs have no commands."""
         if record.kind in STATE_KINDS:
-            apply(self._state, event_of(record))
+            apply(self.state, event_of(record))
         self.seq = record.seq
 
     def snapshot(self) -> bytes | None:
         """All znodes and sessions."""
-        parts = list(restored_events(self._state))
-        return msgspec.msgpack.encode(_ZooKeeperSnapshot(self._state.zxid, parts))
+        return snapshot_of(self.state)
 
     def cluster(self, time: str) -> ClusterView:
         """The content of ZooKeeper."""
@@ -175,6 +174,11 @@ class ImportedProjection:
     def partition(self, topic: str, number: int) -> PartitionView | None:
         """A partition by its znodes."""
         return from_znodes.partition_of(self.view, topic, number)
+
+
+def snapshot_of(state: ZooKeeperState) -> bytes:
+    """The snapshot of an imported log in this state."""
+    return msgspec.msgpack.encode(_ZooKeeperSnapshot(state.zxid, list(restored_events(state))))
 
 
 def _restored(data: bytes) -> ZooKeeperState:

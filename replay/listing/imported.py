@@ -8,31 +8,47 @@ from typing import Final, NamedTuple
 from controller.core import znodes
 from controller.core.commands import WriteAtomically, WriteZnodes
 from eventstore.filters import EventFilter
+from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.description.choices import leader_choice
 from replay.description.imported_events import imported_event_in_words, transaction_in_words
 from replay.listing.values import ListedDecision, ListedEvent, listed_event
+from replay.logs.subject_index import RecordSubjects
 from replay.progress import Progress
 from replay.shadow_folds import DerivedWrites, ShadowCommand, ShadowObserver, shadow_folds
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import (
     DecisionObserved,
     ImportedEvent,
-    RequestInferred,
 )
-from replay.stock_clusters.imported_log.reading import ImportedLog
+from replay.stock_clusters.imported_log.reading import ImportedLog, ImportedRecord
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.subjects import paths_of_command, paths_of_transaction, subjects_of_transaction
 from replay.times import iso_time
+
+CLASSIFIED_WITHIN: Final = 2
+"""At most so many records after a transaction classify it."""
 
 
 def events(log: ImportedLog, first: int, last: int, progress: Progress) -> Iterator[ListedEvent]:
     """Each record of a range. Raises ReplayError, LogError."""
     describe = RecordDescriber(log.begun.chroot)
-    for record in log.reader.events(EventFilter(first_seq=first, last_seq=last)):
+    for record, event in from_transaction(log.reader, first, last):
         progress("reading", record.seq, last)
-        yield describe(record, event_of(record))
+        if record.seq < first:
+            describe.skip(event)
+        else:
+            yield describe(record, event)
+
+
+def from_transaction(
+    reader: LogReader, first: int, last: int | None = None
+) -> Iterator[ImportedRecord]:
+    """The records of a range, after those before it that contain the transaction that the first
+    one can classify. Raises ReplayError, LogError."""
+    wanted = EventFilter(first_seq=max(1, first - CLASSIFIED_WITHIN), last_seq=last)
+    return ((record, event_of(record)) for record in reader.events(wanted))
 
 
 class RecordDescriber:
@@ -40,18 +56,15 @@ class RecordDescriber:
 
     def __init__(self, chroot: str) -> None:
         self._chroot = chroot
-        self._subjects: tuple[str, ...] = ()
+        self._subjects = RecordSubjects(chroot)
+
+    def skip(self, event: ImportedEvent) -> None:
+        """The next record is not described."""
+        self._subjects(event)
 
     def __call__(self, record: EventRecord, event: ImportedEvent) -> ListedEvent:
         """The item for the next record."""
-        if isinstance(event, Transaction):
-            self._subjects = subjects_of_transaction(event, self._chroot)
-        # A record that classifies a transaction directly follows the transaction.
-        of_transaction = isinstance(event, (Transaction, DecisionObserved, RequestInferred))
-        subjects = self._subjects if of_transaction else ()
-        broker = getattr(event, "broker", -1)
-        if broker >= 0:
-            subjects = (*subjects, f"broker {broker}")
+        subjects = self._subjects(event)
         return listed_event(record, imported_event_in_words(event, self._chroot), subjects)
 
 
@@ -79,6 +92,8 @@ class DerivedDecisions:
         self, log: ImportedLog, sessions: Iterable[tuple[ControllerTrace, list[ShadowCommand]]]
     ) -> None:
         self._log = log
+        self._before: tuple[EventRecord, Transaction] | None = None
+        """The last transaction, if no record has classified it as a decision."""
         self._derived: DerivedWrites[ShadowCommand] = DerivedWrites()
         self.procedures: dict[int, dict[str, None]] = {}
         """The procedures of the shadow folds, by the record at which each began."""
@@ -97,15 +112,22 @@ class DerivedDecisions:
 
     def between(self, first: int, last: int) -> Iterator[DerivedDecision]:
         """The decisions of a range. Raises ReplayError, LogError."""
-        chroot = self._log.begun.chroot
-        before: tuple[EventRecord, Transaction] | None = None
-        for record in self._log.reader.events(EventFilter(first_seq=first, last_seq=last + 1)):
-            event = event_of(record)
-            if isinstance(event, Transaction) and record.seq <= last:
-                before = (record, event)
-            elif isinstance(event, DecisionObserved) and before is not None:
-                yield _decision(*before, event, chroot, self._derived)
-                before = None
+        self._before = None
+        wanted = EventFilter(first_seq=first, last_seq=last + 1)
+        for record in self._log.reader.events(wanted):
+            found = self.take(record, event_of(record))
+            if found is not None and found.listed.seq <= last:
+                yield found
+
+    def take(self, record: EventRecord, event: ImportedEvent) -> DerivedDecision | None:
+        """The decision that a record completes. Called with the records in order."""
+        before = self._before
+        if isinstance(event, Transaction):
+            self._before = (record, event)
+        elif isinstance(event, DecisionObserved) and before is not None:
+            self._before = None
+            return _decision(*before, event, self._log.begun.chroot, self._derived)
+        return None
 
 
 _ELECTION: Final = "election"

@@ -12,7 +12,12 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
 from replay.logs.broker_log import is_of_broker
 from replay.stock_clusters.imported_log import encoding
-from replay.stock_clusters.imported_log.events import DecisionObserved, ImportBegun, RequestInferred
+from replay.stock_clusters.imported_log.events import (
+    DecisionObserved,
+    ImportBegun,
+    ImportedEvent,
+    RequestInferred,
+)
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.subjects import (
     subjects_of_broker,
@@ -30,6 +35,24 @@ _OUTCOMES: Final = (
 )
 
 
+class RecordSubjects:
+    """Finds the subjects of the records of an imported log, in order."""
+
+    def __init__(self, chroot: str) -> None:
+        self._chroot = chroot
+        self._of_transaction: tuple[str, ...] = ()
+
+    def __call__(self, event: ImportedEvent) -> tuple[str, ...]:
+        """The subjects of the next record."""
+        if isinstance(event, Transaction):
+            self._of_transaction = subjects_of_transaction(event, self._chroot)
+        # A record that classifies a transaction directly follows the transaction.
+        of_transaction = isinstance(event, (Transaction, DecisionObserved, RequestInferred))
+        subjects = self._of_transaction if of_transaction else ()
+        broker = getattr(event, "broker", -1)
+        return subjects if broker < 0 else (*subjects, f"broker {broker}")
+
+
 class SubjectsOfRecords:
     """Called with the records of a log in order, returns the subjects of each.
 
@@ -37,7 +60,7 @@ class SubjectsOfRecords:
     of a command was too large to be stored, only the subjects in the outcome are known.
     """
 
-    version = "2"
+    version = "3"
     """Changes when other subjects are found: an index of another version is made again."""
 
     def __init__(self, reader: LogReader) -> None:
@@ -47,8 +70,7 @@ class SubjectsOfRecords:
         self._commands: Iterator[CommandRecord] = iter(())
         self._next: CommandRecord | None = None
         self._subjects: dict[tuple[int, int], tuple[str, ...]] = {}
-        self._chroot: str | None = None
-        self._of_transaction: tuple[str, ...] = ()
+        self._imported: RecordSubjects | None = None
 
     def __call__(self, record: EventRecord) -> Iterable[str]:
         """The subjects of an event; none if this version does not know its kind."""
@@ -74,21 +96,12 @@ class SubjectsOfRecords:
         return found
 
     def _in_imported_log(self, record: EventRecord) -> Iterable[str]:
-        event = encoding.decode_event(record.payload)
-        if isinstance(event, Transaction):
-            self._of_transaction = subjects_of_transaction(event, self._known_chroot())
-        # A record that classifies a transaction as a decision or request follows the transaction.
-        if isinstance(event, (Transaction, DecisionObserved, RequestInferred)):
-            return self._of_transaction
-        broker: int = getattr(event, "broker", -1)
-        return () if broker < 0 else (f"broker {broker}",)
-
-    def _known_chroot(self) -> str:
-        if self._chroot is None:
+        if self._imported is None:
             first = next(self._reader.events(), None)
             begun = encoding.decode_event(first.payload) if first is not None else None
-            self._chroot = begun.chroot if isinstance(begun, ImportBegun) else ""
-        return self._chroot
+            chroot = begun.chroot if isinstance(begun, ImportBegun) else ""
+            self._imported = RecordSubjects(chroot)
+        return self._imported(encoding.decode_event(record.payload))
 
     def _of_command(self, command: commands.CommandId, seq: int) -> tuple[str, ...]:
         if self._first_cause is None or command.cause < self._first_cause:

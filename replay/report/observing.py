@@ -8,7 +8,7 @@ from controller.core.commands import CommandId, Issued, Notice
 from controller.core.fold import Fold
 from controller.core.triggers import BrokerChange, Trigger, trigger_name
 from eventstore.records import Header
-from replay.agreement.checkpoint import Checkpointed, State
+from replay.agreement.checkpoint import AppendOnly, Checkpointed, State
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.description.commands import command_in_words
 from replay.report.reading import Procedure, ProcedureStep
@@ -122,7 +122,7 @@ class ReportShadowObserver(ShadowFactObserver):
 
     def __init__(self, trace: ControllerTrace, subject: Subject) -> None:
         super().__init__(trace, subject)
-        self.commands: list[ShadowCommand] = []
+        self.commands: AppendOnly[ShadowCommand] = AppendOnly()
         self.procedures = Procedures()
 
     def save(self) -> State:

@@ -21,6 +21,7 @@ from replay.why.history import History
 from replay.why.imported import history_of
 from replay.why.subject import CONTROLLER_FAILURES, Subject
 
+UNHEALTHY: Final = Subject(is_unhealthy=True)
 _ROLES: Final = ("elected", "failover_done", "failover_failed", "resigned")
 
 
@@ -28,11 +29,13 @@ def headline_of(log: OpenedLog, cluster: ClusterView, progress: Progress = unrep
     """Sentences about the failures of the controller up to event `cluster.seq`, a queue that is
     stuck, brokers that do not answer, and registrations that are stuck; "" for none. Raises
     ReplayError, LogError."""
-    subject = Subject(is_unhealthy=True)
     if isinstance(log, RecordedLog):
-        history = History(subject, cluster, list(_notices(log.reader, cluster.seq)))
-    else:
-        history = history_of(log, subject, cluster.seq, progress)
+        return headline_in(History(UNHEALTHY, cluster, list(_notices(log.reader, cluster.seq))))
+    return headline_in(history_of(log, UNHEALTHY, cluster.seq, progress))
+
+
+def headline_in(history: History) -> str:
+    """The same from the history of `UNHEALTHY`."""
     cluster = history.cluster
     silent = [silent_broker(cluster, one.broker) for one in cluster.unanswered]
     stuck = stuck_registrations(cluster)

@@ -4,13 +4,15 @@ ZooKeeper's transactions show what was done. The reasons come from shadow folds 
 controllers, if they decide the same (stock_clusters.agreement).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Final, TypeVar
 
 from msgspec import structs
 
 from controller.core import znodes
 from eventstore.filters import EventFilter
+from eventstore.records import EventRecord
 from replay.agreement.comparison import read_records
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.cluster_view.from_znodes import cluster_of
@@ -18,6 +20,7 @@ from replay.description.imported_events import imported_event_in_words
 from replay.progress import Progress
 from replay.shadow_folds import DerivedWrites, shadow_folds
 from replay.stock_clusters.imported_log.encoding import event_of
+from replay.stock_clusters.imported_log.events import ImportedEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported, unfinished_notes
 from replay.subjects import partition_named
 from replay.times import iso_time
@@ -65,56 +68,92 @@ def observed_history(
     """The history, and the shadow folds that explain it, each with its observer. Raises
     ReplayError, LogError."""
     # Reading changes the state of an opened log, so each reading opens the log again.
-    history, time = znode_history(open_imported(log.reader), subject, seq, progress)
-    ranges = shadow_folds(
-        log.reader, lambda one: observer(one, subject), progress=progress, last=seq
-    )
-    sessions = [session for one in ranges for session in one.sessions]
-    notes = unfinished_notes(log)
-    derived: DerivedWrites[DerivedWrite] = DerivedWrites()
-    for trace, noted in sessions:
-        derived.add(trace, ((one.seq, one.path, one) for one in noted.writes))
-    facts = [_with_rule(one, derived) for one in history.facts]
-    facts += [one for _, noted in sessions for one in noted.facts if _is_only_in_fold(one)]
+    opened = open_imported(log.reader)
+    followed = follow_znodes(ZnodeHistory(opened, subject), opened, seq, progress)
+    sessions = derived_sessions(log, lambda trace: observer(trace, subject), progress)
+    reasons = Reasons(log, sessions)
+    facts = [reasons.add_to(one) for one in followed.facts]
+    facts += [
+        reasons.add_to(one)
+        for _, noted in sessions
+        for one in noted.facts
+        if is_only_in_fold(one) and one.seq <= seq
+    ]
     facts.sort(key=lambda one: one.seq)
-    texts = _CauseTexts(log)
-    facts = [texts.add_to(one) for one in facts]
-    if not sessions:
+    is_explained = any(0 < noted.begun_at <= seq for _, noted in sessions)
+    return history_at(log, subject, seq, followed, facts, is_explained=is_explained), sessions
+
+
+def history_at(
+    log: ImportedLog,
+    subject: Subject,
+    seq: int,
+    followed: ZnodeHistory,
+    facts: list[AnyFact],
+    *,
+    is_explained: bool,
+) -> History:
+    """The history from its facts and the state after record `seq`. `is_explained`: the decisions of
+    a controller could be derived up to there. Raises ReplayError, LogError."""
+    notes = unfinished_notes(log)
+    if not is_explained:
         notes.append(
             "The controller had been elected before the log begins: the log shows what was done, "
             "but not by which rule."
         )
-    settings = configuration_in(history.view, subject.topic)
+    settings = configuration_in(followed.view, subject.topic)
+    time = iso_time(followed.wall_ns) if followed.seq else ""
     cluster = structs.replace(
-        cluster_of(history.view, seq, time), unanswered=history.requests.unanswered()
+        cluster_of(followed.view, seq, time), unanswered=followed.requests.unanswered()
     )
-    return History(subject, cluster, facts, notes, settings), sessions
+    return History(subject, cluster, facts + followed.stuck(), notes, settings)
 
 
-def znode_history(
-    log: ImportedLog, subject: Subject, seq: int, progress: Progress
-) -> tuple[ZnodeHistory, str]:
-    """The effects of the transactions up to record `seq`, and the time of the last one."""
-    history = ZnodeHistory(log, subject)
-    time = ""
+def follow_znodes(
+    history: ZnodeHistory, log: ImportedLog, seq: int, progress: Progress
+) -> ZnodeHistory:
+    """Add the effects of the transactions up to record `seq`. Raises ReplayError, LogError."""
     for record, event in read_records(log, "reading transactions", seq, progress):
         if record.seq > seq:
             break
-        time = iso_time(record.wall_ns)
         history.take(record, event)
-    history.finish()
-    return history, time
+    return history
 
 
-class _CauseTexts:
-    """Describes the records at which procedures began, in the words of `refold events`."""
+def derived_sessions(
+    log: ImportedLog, observer: Callable[[ControllerTrace], Observer], progress: Progress
+) -> list[Session[Observer]]:
+    """The shadow folds of the whole log: what comes later shows in which order a controller
+    processed what. Raises ReplayError, LogError."""
+    ranges = shadow_folds(log.reader, observer, progress=progress)
+    return [session for one in ranges for session in one.sessions]
 
-    def __init__(self, log: ImportedLog) -> None:
+
+class Reasons:
+    """The rules and causes of facts, from shadow folds."""
+
+    def __init__(
+        self, log: ImportedLog, sessions: Sequence[tuple[ControllerTrace, ShadowFactObserver]]
+    ) -> None:
         self._log = log
+        self._derived: DerivedWrites[DerivedWrite] = DerivedWrites()
+        for trace, noted in sessions:
+            self._derived.add(trace, ((one.seq, one.path, one) for one in noted.writes))
+        explained = chain.from_iterable((*noted.facts, *noted.writes) for _, noted in sessions)
+        causes = (one.because for one in explained)
+        self._causes = {one.seq for one in causes if one is not None and not one.text}
         self._texts: dict[int, str] = {}
+        """Descriptions of the records at which procedures began, in the words of `refold events`,
+        by their numbers."""
+
+    def note(self, record: EventRecord, event: ImportedEvent) -> None:
+        """Remember a record that facts need, so that it need not be read again."""
+        if record.seq in self._causes:
+            self._texts[record.seq] = imported_event_in_words(event, self._log.begun.chroot)
 
     def add_to(self, fact: AnyFact) -> AnyFact:
-        """The fact with a description of its cause."""
+        """The fact with its rule and with its cause, which is described."""
+        fact = _with_rule(fact, self._derived)
         because = fact.because
         if because is None or because.text:
             return fact
@@ -131,7 +170,7 @@ class _CauseTexts:
         return self._texts[seq]
 
 
-def _is_only_in_fold(fact: AnyFact) -> bool:
+def is_only_in_fold(fact: AnyFact) -> bool:
     """Whether no transaction shows a fact of a shadow fold."""
     match fact:
         case BrokerChanged(what=what):

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from controller.core import znodes
 from controller.core.commands import Choice, Issued, WriteAtomically, WriteZnodes
 from controller.core.triggers import ApiCall, Trigger, trigger_name
-from replay.agreement.checkpoint import Checkpointed, State
+from replay.agreement.checkpoint import AppendOnly, Checkpointed, State
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.description.events import request_in_words
 from replay.why.fact_observer import FactObserver, choice_of
@@ -24,7 +24,6 @@ class DerivedWrite(Struct, frozen=True):
 
     seq: int
     path: str
-    data: bytes
     rule: str
     choice: Choice | None
     because: Cause | None
@@ -50,7 +49,10 @@ class ShadowFactObserver(FactObserver, Checkpointed):
     def __init__(self, trace: ControllerTrace, subject: Subject) -> None:
         super().__init__(trace.fold.controller, subject)
         self._shadow = trace.fold
-        self.writes: list[DerivedWrite] = []
+        self.facts = AppendOnly()
+        self.writes: AppendOnly[DerivedWrite] = AppendOnly()
+        self.begun_at = 0
+        """The record at which the fold first processed a controller event; 0: it has not."""
 
     def save(self) -> State:
         """Also saves what is known of ZooKeeper and of the partition's reassignments."""
@@ -76,6 +78,7 @@ class ShadowFactObserver(FactObserver, Checkpointed):
 
     def begins(self, trigger: Trigger) -> None:
         self.at(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
+        self.begun_at = self.begun_at or self.seq
         super().begins(trigger)
 
     def _just_now(self, trigger: Trigger) -> Cause:
@@ -96,7 +99,6 @@ class ShadowFactObserver(FactObserver, Checkpointed):
                 DerivedWrite(
                     self._shadow.seq,
                     one.path,
-                    one.data,
                     issued.reason.rule,
                     choice_of(issued, *key) if key is not None else None,
                     self.because,

@@ -3,6 +3,8 @@
 import re
 from typing import Final, NamedTuple
 
+from msgspec import Struct, field
+
 from replay.cluster_view.waiting import STUCK_NS
 from replay.stock_clusters.imported_log.events import BrokerLogged, ControllerLogged
 from replay.times import iso_time
@@ -34,7 +36,7 @@ class _Place(NamedTuple):
     wall_ns: int
 
 
-class StockFailures:
+class StockFailures(Struct):
     """Notes the failures that stock controllers logged, and changes of brokers that a controller
     does not process.
 
@@ -42,12 +44,11 @@ class StockFailures:
     term, too.
     """
 
-    def __init__(self) -> None:
-        self._controller = -1
-        self._epochs: dict[int, int] = {}
-        self._unprocessed: dict[int, tuple[str, _Place]] = {}
-        self._last_line_ns: dict[int, int] = {}
-        self._logs_events = False
+    _controller: int = -1
+    _epochs: dict[int, int] = field(default_factory=dict)
+    _unprocessed: dict[int, tuple[str, _Place]] = field(default_factory=dict)
+    _last_line_ns: dict[int, int] = field(default_factory=dict)
+    _logs_events: bool = False
 
     def elected(self, broker: int, epoch: int) -> None:
         """A broker becomes controller."""

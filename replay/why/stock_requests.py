@@ -1,8 +1,9 @@
 """The requests of a stock controller that brokers have not answered, by its state-change.log."""
 
 import re
-from collections import deque
 from typing import Final
+
+from msgspec import Struct, field
 
 from replay.cluster_view.views import UnansweredView
 from replay.stock_clusters.imported_log.events import StateChangeLogged
@@ -21,19 +22,24 @@ _APIS: Final = {
 }
 
 
-class StockRequests:
+_WITHOUT_RESPONSES_MAX: Final = 1_000
+"""Until a response is logged, so many requests of a kind to a broker are remembered."""
+
+
+class StockRequests(Struct):
     """Follows the requests of the current controller.
 
     Responses are logged at TRACE: without one in this term nothing is known.
     """
 
-    def __init__(self) -> None:
-        self.elected(-1)
+    _controller: int = -1
+    _sent: dict[tuple[int, str], list[tuple[int, int]]] = field(default_factory=dict)
+    _logs_responses: bool = False
 
     def elected(self, broker: int) -> None:
         """A broker becomes controller: it sends all requests again."""
         self._controller = broker
-        self._sent: dict[tuple[int, str], deque[tuple[int, int]]] = {}
+        self._sent.clear()
         self._logs_responses = False
 
     def changed(self, broker: int) -> None:
@@ -47,15 +53,17 @@ class StockRequests:
             return
         request = _SENT.get(logged.what)
         for broker in logged.brokers if request is not None else ():
-            self._sent.setdefault((broker, request or ""), deque()).append((seq, wall_ns))
+            sent = self._sent.setdefault((broker, request or ""), [])
+            sent.append((seq, wall_ns))
+            if not self._logs_responses and len(sent) > _WITHOUT_RESPONSES_MAX:
+                del sent[0]
         if logged.what == "response":
             self._logs_responses = True
             answered = _ANSWERED.search(logged.text)
             api = _APIS.get(answered[1], "") if answered is not None else ""
             for broker in logged.brokers:
-                sent = self._sent.get((broker, api))
-                if sent:
-                    sent.popleft()
+                # The oldest one is answered first.
+                del self._sent.get((broker, api), [])[:1]
 
     def unanswered(self) -> list[UnansweredView]:
         """By broker the oldest request that it has not answered."""

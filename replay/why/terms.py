@@ -9,13 +9,15 @@ from replay.cluster_view.from_znodes import cluster_of
 from replay.cluster_view.views import ClusterView
 from replay.progress import Progress
 from replay.stock_clusters.imported_log.reading import ImportedLog
+from replay.times import iso_time
 from replay.why import recorded
 from replay.why.event_reference import NumberInLog, number_in_log
 from replay.why.facts import AnyFact, RoleChanged
 from replay.why.history import History
-from replay.why.imported import znode_history
+from replay.why.imported import follow_znodes
 from replay.why.recorded import LogPart
 from replay.why.subject import Subject
+from replay.why.znode_history import ZnodeHistory
 
 
 class ImportedPart(NamedTuple):
@@ -43,13 +45,13 @@ def history_of(
         clusters.append(history.cluster)
     own = {one.epoch for one in facts if isinstance(one, RoleChanged) and one.code == "elected"}
     for log, seq, name in imports:
-        found, time = znode_history(log, subject, seq, progress)
+        found = follow_znodes(ZnodeHistory(log, subject), log, seq, progress)
         facts += [
             structs.replace(one, seq=NumberInLog(0, one.seq, name))
-            for one in found.facts
+            for one in (*found.facts, *found.stuck())
             if one.epoch not in own
         ]
-        cluster = cluster_of(found.view, seq, time)
+        cluster = cluster_of(found.view, seq, iso_time(found.wall_ns) if found.seq else "")
         clusters.append(structs.replace(cluster, seq=NumberInLog(0, cluster.seq, name)))
     last = max(clusters, key=lambda one: one.time)
     return History(subject, last, _in_order(facts), notes)

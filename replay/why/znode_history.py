@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec import Struct, field
+
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.values import NO_ASSIGNMENT, Assignment
@@ -13,7 +15,6 @@ from controller.core.znodes import (
     is_forced,
     read_reassignment,
     read_request,
-    reassignment_path,
 )
 from eventstore.records import EventRecord
 from replay.agreement.znode_view import ZnodeView
@@ -41,7 +42,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
-from replay.subjects import subject_of
+from replay.subjects import ZnodeSubject, subject_of
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
@@ -62,19 +63,29 @@ _Operation = Create | SetData | Delete
 _MISSED: Final = "a missing transaction"
 
 
+class StockController(Struct):
+    """What the brokers' logs show of the current controller."""
+
+    failures: StockFailures = field(default_factory=StockFailures)
+    requests: StockRequests = field(default_factory=StockRequests)
+
+
 class ZnodeHistory:
     """Applies the transactions of a log in order; `facts` are those about the subject."""
 
-    def __init__(self, log: ImportedLog, subject: Subject) -> None:
+    def __init__(
+        self, log: ImportedLog, subject: Subject, controller: StockController | None = None
+    ) -> None:
+        """`controller` is the one at the beginning of `log`; None: only the znodes are known."""
         self.view = ZnodeView(log.state.tree, log.begun.chroot)
         self.facts: list[AnyFact] = []
         self.seq = self.wall_ns = 0
         self._state = log.state
         self._subject = subject
         self._terms = Terms(log.begun.chroot, log.state.tree)
-        self.requests = StockRequests()
-        self._failures = StockFailures()
-        if self._terms.current is not None:
+        self.controller = controller or StockController()
+        self.requests, self._failures = self.controller.requests, self.controller.failures
+        if controller is None and self._terms.current is not None:
             self._failures.elected(self._terms.current.broker, self._terms.current.epoch)
 
     def take(self, record: EventRecord, event: ImportedEvent) -> None:
@@ -108,11 +119,10 @@ class ZnodeHistory:
             other = before.broker if before is not None and _replaces(event) else NO_BROKER
             self._add(RoleChanged, code="elected", broker=after.broker, text=text, other=other)
 
-    def finish(self) -> None:
-        """Note what is stuck after the last record."""
-        stuck = self._failures.stuck(self.seq, self.wall_ns)
-        if stuck is not None:
-            self.facts.append(stuck)
+    def stuck(self) -> list[AnyFact]:
+        """The fact that the controller is stuck after the last record, if it is."""
+        found = self._failures.stuck(self.seq, self.wall_ns)
+        return [] if found is None else [found]
 
     def _operations(self, transaction: Transaction) -> Iterator[_Operation]:
         content = transaction.content
@@ -161,8 +171,8 @@ class ZnodeHistory:
                 self._request(path, one.data)
         elif path.startswith(REQUEST_PREFIX) and isinstance(one, Create):
             self._new_request(path, one.data)
-        elif self._is_of_moves and path == self._record_path:
-            self._record(path, one)
+        elif subject.kind == "reassignment" and self.covers_moves(subject):
+            self._record(path, f"{subject.topic}-{subject.partition}", one)
         elif not isinstance(one, Delete) and (found := znodes.partition_of_state(path)):
             self._partition_state(path, found, one, who)
 
@@ -241,33 +251,31 @@ class ZnodeHistory:
         except ZnodeError:
             return {}
 
-    @property
-    def _is_of_moves(self) -> bool:
-        """Whether the question is about one partition, and so about its moves."""
-        return self._subject.topic is not None and self._subject.partition is not None
+    def covers_moves(self, znode: ZnodeSubject) -> bool:
+        """Whether a record of a reassignment is about the partition in question."""
+        return znode[2:] == (self._subject.topic, self._subject.partition)
 
-    @property
-    def _record_path(self) -> str:
-        return reassignment_path(self._subject.topic or "", self._subject.partition or 0)
+    def cancelled_partitions(self) -> list[str]:
+        """The partitions about whose moves /admin/reassign_cancel is noted: that in question."""
+        topic, number = self._subject.topic, self._subject.partition
+        return [] if topic is None or number is None else [f"{topic}-{number}"]
 
     def _cancellation(self, one: _Operation, transaction: Transaction | None) -> None:
-        if not self._is_of_moves:
-            return
         known = self.view.find(REASSIGN_CANCEL)
         czxid = known.czxid if known is not None else -1
         how = "removed" if isinstance(one, Delete) else "changed"
         if isinstance(one, Create):
             how, czxid = "created", transaction.zxid if transaction is not None else -1
-        self._add(
-            CancelKnown,
-            partition=f"{self._subject.topic}-{self._subject.partition}",
-            how=how,
-            czxid=czxid,
-            is_forced=not isinstance(one, Delete) and is_forced(one.data),
-        )
+        for partition in self.cancelled_partitions():
+            self._add(
+                CancelKnown,
+                partition=partition,
+                how=how,
+                czxid=czxid,
+                is_forced=not isinstance(one, Delete) and is_forced(one.data),
+            )
 
-    def _record(self, path: str, one: _Operation) -> None:
-        partition = f"{self._subject.topic}-{self._subject.partition}"
+    def _record(self, path: str, partition: str, one: _Operation) -> None:
         if isinstance(one, Delete):
             self._add(RecordKnown, partition=partition, how="removed")
             return

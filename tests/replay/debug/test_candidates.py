@@ -13,7 +13,7 @@ from replay.debug.seekable_log import SeekableLog
 from replay.index.making import make_index
 from replay.index.opening import index_of
 from replay.inspect.projections import projection_of
-from replay.logs.open_log import RecordedLog, open_log
+from replay.logs.open_log import OpenedLog, open_log
 from replay.logs.packed import log_at
 from replay.progress import unreported
 from replay.subjects import partition_named
@@ -29,20 +29,23 @@ OF_ALL = (
     "rule no such rule",
     "kind watch_fired",
     "kind znodes_written",
+    "kind transaction",
+    "kind observed",
     "znode /controller",
     "znode /controller_epoch",
     "znode /admin/reassign_partitions",
     "znode /isr_change_notification",
     "about no-such-topic",
 )
-QUICK = "broker-crash"
+QUICK = ("broker-crash", "migration-left")
+"""A log of the daemon and an imported one."""
 NAMES_MAX = 3
 STOPS_MAX = 5
 """More stops of a condition take long, and try nothing else."""
 OF_PARTITIONS = ("leader", "isr", "offline", "partition", "about", "decision")
 
 
-def conditions(log: RecordedLog) -> list[EventCondition]:
+def conditions(log: OpenedLog) -> list[EventCondition]:
     """Of all kinds; about some of the partitions, topics and brokers."""
     seekable = SeekableLog(log)
     events = seekable.events(seekable.first_seq, seekable.last_seq)
@@ -63,7 +66,7 @@ def conditions(log: RecordedLog) -> list[EventCondition]:
 
 
 def expected_stops(
-    log: RecordedLog, searched: list[EventCondition]
+    log: OpenedLog, searched: list[EventCondition]
 ) -> dict[EventCondition, list[int]]:
     """The events that meet each condition, in one fold of the whole log."""
     found: dict[EventCondition, list[int]] = {one: [] for one in searched}
@@ -88,20 +91,18 @@ def expected_stops(
 
 @pytest.fixture(
     params=[
-        pytest.param(one, id=one.name, marks=() if one.name == QUICK else pytest.mark.long)
+        pytest.param(one, id=one.name, marks=() if one.name in QUICK else pytest.mark.long)
         for one in INCIDENTS
     ]
 )
 def log(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[RecordedLog]:
+) -> Iterator[OpenedLog]:
     """A log with an index of which the search uses all gaps."""
     monkeypatch.setattr(candidates, "NEAR", 3)
     with log_at(request.param) as path:
         shutil.copytree(path, tmp_path / "log")
     with open_log(tmp_path / "log") as opened:
-        if not isinstance(opened, RecordedLog):
-            pytest.skip("only logs of the daemon have an index")
         make_index(tmp_path / "log")
         yield opened
 
@@ -124,7 +125,7 @@ def stops_backward(seekable: SeekableLog, condition: EventCondition) -> list[int
     return found[::-1]
 
 
-def test_searches_with_an_index_stop_where_a_fold_of_the_whole_log_does(log: RecordedLog) -> None:
+def test_searches_with_an_index_stop_where_a_fold_of_the_whole_log_does(log: OpenedLog) -> None:
     wrong = {}
     with index_of(log, unreported) as index:
         assert index is not None

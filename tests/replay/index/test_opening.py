@@ -3,6 +3,7 @@
 import os
 import shutil
 import sqlite3
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +24,7 @@ from replay.index.store import Index, index_path
 from replay.logs import caches
 from replay.logs.open_log import RecordedLog, open_log
 from replay.progress import unreported
+from replay.stock_clusters.imported_log.reading import ImportedLog
 from tests.replay.cli.command import refold
 from tests.replay.recorded_log import header, incident, write_log
 
@@ -108,6 +110,22 @@ def test_index_of_a_long_log_is_made_at_the_first_question(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("is_any_log_long")
+def test_index_of_a_long_imported_log_is_made_at_the_first_question(
+    log_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = Path(shutil.copytree(log_of("unclean-3"), tmp_path / "log"))
+    reported: set[str] = set()
+    with (
+        open_log(path) as log,
+        index_of(log, lambda what, done, total: reported.add(what)) as index,
+    ):
+        assert isinstance(log, ImportedLog)
+        assert index is not None
+        assert index.about.last_seq == log.reader.last_seq
+    assert [*path.glob(".*.partial")] == []
+
+
+@pytest.mark.usefixtures("is_any_log_long")
 def test_no_index_is_made_in_the_folder_of_a_daemon(tmp_path: Path) -> None:
     path = write_log(tmp_path / "log", incident())
     lock = folders.FolderLock(path)
@@ -173,22 +191,33 @@ def test_log_without_events_has_an_index(tmp_path: Path) -> None:
     assert is_used(tmp_path / "log")
 
 
+TABLES = ("commands", "topic_names", "names", "facts", "moves", "decisions", "begun")
+
+
 def contents(path: Path) -> dict[str, object]:
     """What an index contains, whatever the order in which processes have found it."""
     with closing(sqlite3.connect(index_path(path))) as connection:
         postings: dict[str, set[int]] = {}
         for key, body in connection.execute("select key, numbers from postings"):
             postings.setdefault(key, set()).update(numbers_of([body]))
-        others = {
-            table: sorted(connection.execute(f"select * from {table}"))
-            for table in ("commands", "topic_names", "names", "facts", "moves")
-        }
+        others = {table: sorted(connection.execute(f"select * from {table}")) for table in TABLES}
     return {"postings": postings, **others}
 
 
 def test_index_by_several_processes_is_that_of_one(tmp_path: Path) -> None:
     one = write_log(tmp_path / "one", incident())
     several = write_log(tmp_path / "several", incident())
+    make_index(one, processes=1)
+    make_index(several, processes=3)
+    assert contents(several) == contents(one)
+
+
+def test_index_of_an_imported_log_by_several_processes_is_that_of_one(
+    log_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    one, several = (
+        Path(shutil.copytree(log_of("unclean-3"), tmp_path / name)) for name in ("one", "several")
+    )
     make_index(one, processes=1)
     make_index(several, processes=3)
     assert contents(several) == contents(one)

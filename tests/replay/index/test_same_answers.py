@@ -110,7 +110,7 @@ def indexed(
         shutil.copytree(path, tmp_path / "log")
     with open_log(tmp_path / "log") as log:
         if not isinstance(log, RecordedLog):
-            pytest.skip("only logs of the daemon have an index")
+            pytest.skip("the log is imported: see test_same_answers_of_imported_logs")
         make_index(tmp_path / "log")
         found = IndexedLog(log)
         with closing(found.index):

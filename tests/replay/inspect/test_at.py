@@ -23,7 +23,7 @@ from replay.progress import unreported
 from replay.world.simulation import Simulation
 from tests.replay.recorded_log import CONFIGURATION, header, incident, write_log
 
-MAKING = "making an index, once for this log"
+MAKING = "once for this log: making the index"
 
 
 @pytest.fixture
