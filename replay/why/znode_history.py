@@ -46,9 +46,9 @@ from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
     BrokerChanged,
-    CancelKnown,
+    CancelZnodeObserved,
     ReassignmentRequested,
-    RecordKnown,
+    RecordZnodeObserved,
     RoleChanged,
     StateWritten,
     TopicChanged,
@@ -259,7 +259,7 @@ class ZnodeHistory:
         if isinstance(one, Create):
             how, czxid = "created", transaction.zxid if transaction is not None else -1
         self._add(
-            CancelKnown,
+            CancelZnodeObserved,
             partition=f"{self._subject.topic}-{self._subject.partition}",
             how=how,
             czxid=czxid,
@@ -269,14 +269,14 @@ class ZnodeHistory:
     def _record(self, path: str, one: _Operation) -> None:
         partition = f"{self._subject.topic}-{self._subject.partition}"
         if isinstance(one, Delete):
-            self._add(RecordKnown, partition=partition, how="removed")
+            self._add(RecordZnodeObserved, partition=partition, how="removed")
             return
         try:
             record = read_reassignment(path, one.data)
         except ZnodeError:
             return
         self._add(
-            RecordKnown,
+            RecordZnodeObserved,
             partition=partition,
             how="written",
             target=record.replicas,

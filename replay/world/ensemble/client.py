@@ -81,7 +81,7 @@ class ServingMember(Protocol):
     def lags(self) -> bool:
         """Whether the member has its own state."""
 
-    def left(self, client: "Client") -> None:
+    def remove_client(self, client: "Client") -> None:
         """A client's connection ended."""
 
     def defer(self, action: Callable[[], None]) -> bool:
@@ -176,7 +176,7 @@ class Client:
         if self.is_over:
             return
         self.is_over = True
-        self.member.left(self)
+        self.member.remove_client(self)
         if self.session is not None and self.session.client is self:
             self.session.client = None
         if self.connection is not None:

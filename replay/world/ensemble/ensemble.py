@@ -258,7 +258,7 @@ class Ensemble:
         if not self._serves or not member.is_alive:
             return None
         client = Client(self, member, process)
-        member.joined(client)
+        member.add_client(client)
         return client
 
     def _create(self, client: Client, timeout_ms: int) -> Session:
@@ -301,7 +301,7 @@ class Ensemble:
                 notified.client.fire(events)
         for member in self.members:
             if member.lags:
-                member.committed(transaction)
+                member.on_commit(transaction)
 
     def _tick(self) -> None:
         """Expire the sessions whose time-out is over."""
