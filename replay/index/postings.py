@@ -27,7 +27,7 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from replay.garbage_collection import rare_garbage_collection
 from replay.listing.recorded import WRITES
-from replay.logs.decode import UPCASTERS, recorded
+from replay.logs.decode import UPCASTERS, decode_recorded
 from replay.subjects import (
     paths_of_command,
     subject_of,
@@ -89,7 +89,7 @@ def postings_of_range(path: Path, first: int, last: int) -> RangePostings:
         stored = _StoredCommands(reader, postings)
         for record, commands in reader.records(EventFilter(first_seq=first, last_seq=last)):
             seq = record.seq
-            event = recorded(record).event
+            event = decode_recorded(record).event
             found = tuple(subjects_of_event(event, str))
             command: CommandId | None = getattr(event, "command", None)
             if command is not None:

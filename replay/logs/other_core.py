@@ -80,7 +80,7 @@ def is_same_decision(
 
 
 @contextmanager
-def folding(header: Header, seq: int) -> Iterator[None]:
+def converting_fold_errors(header: Header, seq: int) -> Iterator[None]:
     """The context in which an event is folded. Raises ReplayError if another core recorded the log
     and this core cannot fold the event, because it waits for something else."""
     try:

@@ -25,7 +25,7 @@ from replay.errors import ReplayError
 from replay.fleet.live.health import health_of_state
 from replay.fleet.mirror_stream import PartJoiner
 from replay.fleet.segments import name_of_log
-from replay.logs.decode import UPCASTERS, configuration_of, recorded
+from replay.logs.decode import UPCASTERS, configuration_of, decode_recorded
 
 REFOLDED_MAX: Final = 500
 """With more events since the last snapshot, a new snapshot is taken."""
@@ -220,7 +220,7 @@ class _MirroredFold(FoldObserver):
 
     def take(self, row: EventRow) -> None:
         """Fold an event. Raises ReplayError, LogError, _LogBroken."""
-        event = recorded(UPCASTERS.upcast(EventRecord._make(row[:-1]), "the topic"))
+        event = decode_recorded(UPCASTERS.upcast(EventRecord._make(row[:-1]), "the topic"))
         try:
             for _ in self._fold.apply(event):
                 pass
