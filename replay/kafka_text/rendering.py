@@ -62,9 +62,10 @@ def kafka_lines(
     require_recorded(reader.header)
     check = None if is_of_this_core(reader.header) else OtherCoreCheck(reader.header)
     rendering = Rendering(fold_at_start(reader), of_0_8=of_0_8)
-    for event, stored in reader.records(EventFilter(last_seq=last_seq)):
-        with converting_fold_errors(reader.header, event.seq):
-            lines = rendering.lines(decode_recorded(event))
+    for record, stored in reader.records(EventFilter(last_seq=last_seq)):
+        event = decode_recorded(record)
+        with converting_fold_errors(reader.header, event):
+            lines = rendering.lines(event)
         if check is not None:
             check.compare(event.seq, rendering.issued, stored)
             check.require_same()
