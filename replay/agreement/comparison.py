@@ -108,7 +108,7 @@ def lost_replies(
     begin: Assumptions = NO_ASSUMPTIONS,
 ) -> Choices:
     """The writes in an imported log whose replies were lost, in addition to the assumptions
-    `begin`, for `agreeing_on`.
+    `begin`, for `conformance_checker_of`.
 
     Raises ReplayError, LogError.
     """
