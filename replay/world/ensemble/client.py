@@ -130,12 +130,12 @@ class Client:
 
     @property
     def member_number(self) -> int:
-        """See SessionConnection."""
+        """The number of the member that serves the client."""
         return self.member.number
 
     @property
     def member_lags(self) -> bool:
-        """See SessionConnection."""
+        """Whether the member applies transactions later than the leader."""
         return self.member.lags
 
     # The network calls these
@@ -144,7 +144,7 @@ class Client:
         """Never called: the client connects."""
 
     def received(self, connection: Connection, message: Message) -> None:
-        """See Endpoint."""
+        """Handle a message of the process, later if the member hangs."""
         self.connection = connection
         if self.is_over:
             connection.close()
@@ -152,7 +152,7 @@ class Client:
             self._receive(message)
 
     def disconnected(self, connection: Connection | None) -> None:
-        """See Endpoint."""
+        """End the session's connection, later if the member hangs."""
         if not self.is_over and not self.member.defer(self.end):
             self.end()
 
