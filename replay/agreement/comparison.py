@@ -107,8 +107,7 @@ def lost_replies(
     progress: Progress = unreported,
     begin: Assumptions = NO_ASSUMPTIONS,
 ) -> Choices:
-    """The writes in an imported log whose replies were lost, in addition to the assumptions
-    `begin`, for `conformance_checker_of`.
+    """Find the writes whose replies were lost, under the assumptions `begin`.
 
     Raises ReplayError, LogError.
     """

@@ -64,7 +64,8 @@ _Source = Annotated[
 _ZooKeeper = Annotated[
     str | None,
     typer.Option(
-        metavar="HOST:PORT,.../CHROOT", help="Read a cluster's ZooKeeper; no refold has to run."
+        metavar="HOST:PORT,.../CHROOT",
+        help="Read a cluster's ZooKeeper; works without a refold daemon.",
     ),
 ]
 _Daemon = Annotated[
