@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from controller.printable import printable
+from controller.escaping import escape_unprintable
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -47,7 +47,8 @@ class TextLines(logging.Formatter):
         if subject not in message:
             message = f"{subject}: {message}"
         named = "".join(f" {name}={value}" for name, value in fields.items())
-        line = f"{utc_time(record.created)} {record.levelname:7} {printable(message + named)}"
+        text = escape_unprintable(message + named)
+        line = f"{utc_time(record.created)} {record.levelname:7} {text}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line

@@ -64,7 +64,7 @@ def logs_in(parent: Path) -> list[Path]:
 
 
 def only_log_in(parent: Path) -> Path | None:
-    """The log in a folder that contains exactly one, and is none."""
+    """The only log in a folder that is not a log itself; None if there are several, or none."""
     if not parent.is_dir() or segments_in(parent):
         return None
     logs = logs_in(parent)

@@ -10,7 +10,7 @@ from controller.core.fold_observer import FoldObserver
 from eventstore.reader import LogReader
 from replay.agreement.assumptions import NO_ASSUMPTIONS, Assumptions
 from replay.agreement.checkpoint import AppendOnly, Checkpointed
-from replay.agreement.comparison import agreeing_on, lost_replies, read_records
+from replay.agreement.comparison import conformance_checker_of, lost_replies, read_records
 from replay.agreement.conformance_result import ConformanceResult
 from replay.agreement.gap_free_ranges import gap_free_ranges
 from replay.agreement.logs.index import Index
@@ -123,7 +123,9 @@ def shadow_folds(
             trace.fold.controller.observer = observer
             found.append((trace, observer))
 
-        checker = agreeing_on(log, end, "kafka", settings, progress, follow, replies=replies)
+        checker = conformance_checker_of(
+            log, end, "kafka", settings, progress, follow, replies=replies
+        )
         records = read_records(log, "deriving decisions", end, progress)
         agreement = checker.run(records if last is None else _until(records, last))
         yield ShadowedRange(log, checker.index, agreement, sessions)

@@ -1,11 +1,13 @@
 """Every citation in code, tests, tools and docs leads to an anchor of a page of this repository.
 
-docs/citations.md describes the forms.
+A name in backticks that looks like a name of the code exists in it. docs/citations.md describes the
+forms.
 """
 
+import ast
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -45,6 +47,22 @@ _OUTSIDE = {
     "a race without the word": re.compile(r"(?<![Rr]ace )\bR[1-9]\d?(?: \(KAFKA|: )"),
     "a folder outside of the repository": re.compile(r"\.\./shared\b"),
 }
+_IN_BACKTICKS = re.compile(r"(?<!`)`([A-Za-z_][\w./]*)(?:\([^`]*\))?`(?!`)")
+_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+CODE_FOLDERS = ("controller/", "eventstore/", "replay/", "tests/", "tools/")
+PAGES_ABOUT_CODE = {"CONTRIBUTING.md", "docs/design.md", "docs/layout.md"}
+"""Every name on them is one of the code. Other pages also have names of Kafka in backticks."""
+OTHER_NAMES = {
+    "ControllerEvent": "Kafka's",
+    "RequestHeaderData": "kio's",
+    "__qualname__": "Python's",
+    "cons": "a command of ZooKeeper",
+    "minPartitions": "Spark's",
+    "ustring": "a type of ZooKeeper's jute",
+    "wchs": "a command of ZooKeeper",
+    "zookeeper.digest.enabled": "a property of ZooKeeper",
+}
+"""Names that are not in the code."""
 
 
 @cache
@@ -94,6 +112,75 @@ def kafka_anchors_of(text: str) -> Iterator[str]:
             yield from [f"kb-{key}-{kind}{one.lower()}" for one in details] or [f"kb-{key}"]
 
 
+@cache
+def names_of_code() -> frozenset[str]:
+    """The identifiers and dotted names in code, strings and data files, without docstrings and
+    comments; and each module by its path."""
+    found: set[str] = set()
+    for file, text in sources().items():
+        if file.endswith(".py"):
+            found |= parts_of(Path(file).with_suffix("").parts)
+            code = "\n".join(texts_of_code(ast.parse(text)))
+        else:
+            code = "" if file.endswith(".md") else text
+        for dotted in set(_NAME.findall(code)):
+            found |= parts_of(dotted.split("."))
+    return frozenset(found)
+
+
+def parts_of(name: Sequence[str]) -> set[str]:
+    """The parts of a dotted name: of a.b.c also a.b, b.c and b."""
+    places = range(len(name))
+    return {".".join(name[begin : end + 1]) for begin in places for end in places[begin:]}
+
+
+def texts_of_code(module: ast.Module) -> Iterator[str]:
+    """The names and strings in a module, without docstrings."""
+    docstrings = set(map(id, docstrings_of(module)))
+    for node in ast.walk(module):
+        if id(node) not in docstrings:
+            yield from (value for _, value in ast.iter_fields(node) if isinstance(value, str))
+
+
+def docstrings_of(module: ast.Module) -> Iterator[ast.Constant]:
+    """The strings in a module that are statements."""
+    for node in ast.walk(module):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str()) as text):
+                yield text
+
+
+def cited_in(file: str, text: str) -> Iterator[str]:
+    """What is in backticks in the prose of a Markdown page, and in docstrings and comments."""
+    if file.endswith(".md"):
+        prose = re.sub(r"(?ms)^ *```.*?^ *```$", "", text)
+    else:
+        docstrings = [str(one.value) for one in docstrings_of(ast.parse(text))]
+        prose = "\n".join([*docstrings, *re.findall(r"#.*", text)])
+    yield from _IN_BACKTICKS.findall(prose)
+
+
+def is_in_code(cited: str, *, every_name: bool) -> bool:
+    """Whether a path exists, and the module of a dotted name that begins with a package. If
+    `every_name`, whether any name exists. Other text does not matter."""
+    if cited.endswith(".py") or cited.startswith(CODE_FOLDERS):
+        is_file = any(f"/{file}".endswith(f"/{cited}") for file in sources())
+        return is_file or (ROOT / cited.removesuffix("/NAME")).exists()
+    first, *others = parts = cited.split(".")
+    if not _NAME.fullmatch(cited) or cited in OTHER_NAMES or first in OTHER_NAMES:
+        return True
+    if others and first in packages():
+        module = re.sub(r"\.[A-Z]\w*$", "", cited)
+        return {module, parts[-1]} <= names_of_code()
+    return not every_name or set(parts) <= names_of_code()
+
+
+@cache
+def packages() -> frozenset[str]:
+    """The names of all folders of code."""
+    return frozenset(Path(file).parent.name for file in sources() if file.endswith("/__init__.py"))
+
+
 def refuse(citations: Iterator[tuple[str, str]]) -> None:
     """Fail if there are any citations. The message has each one with its file."""
     found = sorted({f"{name}: {what}" for name, what in citations})
@@ -115,6 +202,39 @@ def refuse(citations: Iterator[tuple[str, str]]) -> None:
 )
 def test_key_is_resolved_to_its_anchor(text: str, expected: list[str]) -> None:
     assert list(kafka_anchors_of(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("cited", "expected"),
+    [
+        ("FoldedLog", True),
+        ("UnfoldedLog", False),
+        ("ConformanceChecker.take_settled", True),
+        ("agreement.forking", True),
+        ("agreement.forked", False),
+        ("agreement.logs.Index", True),
+        ("replay/agreement", True),
+        ("replay/disagreement", False),
+        ("agreement/forking.py", True),
+        ("agreement/forked.py", False),
+        ("zookeeper.connect", True),
+        ("/brokers/ids", True),
+    ],
+)
+def test_name_in_backticks_is_looked_up_in_the_code(cited: str, expected: bool) -> None:
+    assert is_in_code(cited, every_name=True) == expected
+
+
+def test_every_name_of_the_code_that_is_cited_exists() -> None:
+    """Docs on Kafka's controller cite names of Kafka's code."""
+    refuse(
+        (name, cited)
+        for name, text in sources().items()
+        if name.endswith((".md", ".py"))
+        and not name.startswith(("docs/kafka-controller", "CHANGE"))
+        for cited in cited_in(name, text)
+        if not is_in_code(cited, every_name=name.endswith(".py") or name in PAGES_ABOUT_CODE)
+    )
 
 
 @pytest.mark.parametrize("what", _OUTSIDE)

@@ -75,7 +75,6 @@ DATA: Final = (
 libraries of others, lines of Kafka. Files of every other kind are checked.
 """
 
-_CODE_FOLDERS: Final = ("controller/", "eventstore/", "replay/", "tools/")
 _TEXTS_MIN: Final = 3
 """Words; a shorter string is a key or a name, not a text."""
 _PRONOUN: Final = re.compile(
@@ -188,11 +187,24 @@ def names_in(file: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name
 
 
+def test_names_of_tests_use_the_words_of_the_field() -> None:
+    """The name of a test is a sentence."""
+    found = [
+        line
+        for file in files()
+        if file.startswith("tests/") and file.endswith(".py")
+        for number, name in names_in(file)
+        if name.startswith("test_")
+        for line in replaceable(Prose(file, number, name.replace("_", " ")))
+    ]
+    assert not found, "\n" + "\n".join(found)
+
+
 def test_names_in_the_code_use_the_words_of_the_field() -> None:
     found = [
         f"{file}:{line}: {name}"
         for file in files()
-        if file.startswith(_CODE_FOLDERS) and file.endswith(".py")
+        if file.endswith(".py")
         for line, name in names_in(file)
         if any(map(_NAME.fullmatch, re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)))
     ]

@@ -129,7 +129,7 @@ def _lines(found: DaemonStatus) -> Iterator[str]:
 def _ended(last: TermStatus) -> str:
     silent = ""
     if last.silent_s >= _LONG_SECONDS:
-        silent = f"; ZooKeeper had not been heard for {last.silent_s:.1f} s before"
+        silent = f"; ZooKeeper had not answered for {last.silent_s:.1f} s"
     return f"term {last.term} ended at {last.time} (event {last.seq}): {last.why}{silent}"
 
 

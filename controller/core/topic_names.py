@@ -35,6 +35,6 @@ def problem_of(name: str) -> str | None:
     return f"Topic name is invalid: {why}"
 
 
-def unified(name: str) -> str:
+def unify_collision_chars(name: str) -> str:
     """The common form of colliding names (Topic.unifyCollisionChars)."""
     return name.replace(".", "_")

@@ -303,7 +303,7 @@ async def write_atomically(
     client: ZooKeeperClient, operations: list[WriteOperation], reason: Reason
 ) -> list[int]:
     """One multi. Returns the errors of its operations: CONNECTION_LOSS if no reply came, after
-    which the caller reads what became of it (only an election needs this, KB 6.1)."""
+    which the caller reads the result (only an election needs this, KB 6.1)."""
     await _connected(client)
     id = client.issue(WriteAtomically(tuple(operations)), reason)
     writes: Writes = await suspend(Wait(id, Writes(len(operations))))

@@ -44,9 +44,9 @@ from controller.core.fold import Fold
 from controller.core.metrics_observer import MetricsObserver
 from controller.core.state import Topic
 from controller.daemon.appending import LogAppender
-from controller.daemon.arrivals import Arrivals
 from controller.daemon.draws import draw_numbers, draw_topic_ids
 from controller.daemon.encoding_ahead import EncodingAhead
+from controller.daemon.event_queue import EventQueue
 from controller.daemon.garbage import DroppedTopics, GarbageCollection
 from controller.daemon.notices import NoticeLog, log_session
 from controller.daemon.peers import Channels, Endpoint, ZooKeeper
@@ -60,7 +60,7 @@ _QUIET_SECONDS: Final = 0.2
 """Commands without a following event are appended to the log after this time."""
 
 
-class Inbox(Arrivals[Event]):
+class Inbox(EventQueue[Event]):
     """Events that wait to be appended to the log, with their arrival times.
 
     The inbox is bounded: each command has one outcome, and ZooKeeper and the operator add few

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from controller.core.events import SessionExpired
-from controller.daemon.arrivals import Arrivals
+from controller.daemon.event_queue import EventQueue
 from controller.kafka_0_8.events import BrokerEvent, RecordedBrokerEvent
 
 
@@ -14,7 +14,7 @@ class ObservedEvent(NamedTuple):
     records: list[bytes]
 
 
-class BrokerInbox(Arrivals[ObservedEvent]):
+class BrokerInbox(EventQueue[ObservedEvent]):
     """Events that wait to be appended to the log.
 
     The inbox is bounded by the commands of the fold, each of which has one outcome, and by the

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from controller.core.configuration import Configuration
 from controller.core.errors import ConfigurationError
-from controller.printable import printable
+from controller.escaping import escape_unprintable
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.agreement.assumptions import NO_ASSUMPTIONS, Assumptions, Choices
@@ -65,7 +65,7 @@ def agree(
     """
     with LogReader.open(log, UPCASTERS) as reader:
         logs = BrokersWithLogs(set(), set())
-        compare = _comparison(reader, printable(log), rules, settings, progress, logs)
+        compare = _comparison(reader, escape_unprintable(log), rules, settings, progress, logs)
         hypotheses = (LostReply(), EventOrder(orders)) if rules == "kafka" else ()
         result = search(compare, hypotheses, reader.last_seq).result
         result.notes += [one.note for one in result.cut_logs]
@@ -107,8 +107,7 @@ def lost_replies(
     progress: Progress = unreported,
     begin: Assumptions = NO_ASSUMPTIONS,
 ) -> Choices:
-    """The writes in an imported log whose replies were lost, in addition to the assumptions
-    `begin`, for `agreeing_on`.
+    """Find the writes whose replies were lost, under the assumptions `begin`.
 
     Raises ReplayError, LogError.
     """
@@ -150,7 +149,7 @@ def _comparison(
         result = AgreementResult(source=source)
         what = f"trying order {next(tried)}" if choices.has_moments else "comparing"
         for log in map(with_records, gap_free_ranges(reader)):
-            checker = agreeing_on(log, last, rules, settings, progress, replies=choices)
+            checker = conformance_checker_of(log, last, rules, settings, progress, replies=choices)
             brokers.request_log.update(checker.index.request_logs_of)
             brokers.state_change_log.update(of for of, _ in checker.index.state_changes_of)
             agreement = checker.run(read_records(log, what, last, progress))
@@ -175,7 +174,7 @@ def _decoded(log: ImportedLog) -> Sequence[ImportedRecord] | None:
     return found
 
 
-def agreeing_on(
+def conformance_checker_of(
     imported: ImportedLog,
     last: int,
     rules: Rules,

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from controller.cli.output import print_result
-from controller.printable import printable
+from controller.escaping import escape_unprintable
 from eventstore.folders import logs_in, segments_in
 from replay.agreement.comparison import Rules, agree, temporary_import
 from replay.agreement.search.event_order import RUNS_MAX
@@ -78,7 +78,7 @@ def agree_command(
         log_at(source) if is_log else temporary_import(source, selection, report) as log,
     ):
         result = agree(Path(log), rules, settings, report, orders)
-    result.source = printable(source)
+    result.source = escape_unprintable(source)
     print_result(result, lambda: print_agreement(result), as_json=as_json)
     raise typer.Exit(status_of(result))
 

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from controller.printable import printable
+from controller.escaping import escape_unprintable
 from replay.cli.kinds import require_decision_kinds
 from replay.cli.listing import (
     Broker,
@@ -119,7 +119,7 @@ def decision_lines(one: ListedDecision) -> str:
     lines += [f"{'':10}{_choice_line(each)}" for each in one.choices[:_SHOWN]]
     if len(one.choices) > _SHOWN:
         lines.append(f"{'':10}... and {len(one.choices) - _SHOWN} more choices; --json has all")
-    return "\n".join(map(printable, lines))
+    return "\n".join(map(escape_unprintable, lines))
 
 
 def _choice_line(one: LeaderChoice) -> str:

@@ -5,7 +5,7 @@ from functools import partial
 
 import typer
 
-from controller.printable import printable
+from controller.escaping import escape_unprintable
 from replay.cli.kinds import require_event_kinds
 from replay.cli.listing import (
     Broker,
@@ -77,4 +77,4 @@ def _indexed(
 
 
 def _line(one: ListedEvent) -> str:
-    return printable(f"{place_of(one)}  {one.text}")
+    return escape_unprintable(f"{place_of(one)}  {one.text}")

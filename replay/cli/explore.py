@@ -298,7 +298,7 @@ def _document(
     saved: "SavedRun | None",
     folder: Path | None,
 ) -> dict[str, object]:
-    from replay.explore.verdict import checked, not_checked
+    from replay.explore.verdict import invariant_names, not_checked
 
     return {
         "seed": seed,
@@ -310,7 +310,7 @@ def _document(
         "shrunk": saved,
         "folder": str(folder) if folder is not None else None,
         "coverage": found.coverage,
-        "checked": checked(),
+        "checked": invariant_names(),
         "not_checked": not_checked(found.coverage),
     }
 

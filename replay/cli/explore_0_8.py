@@ -80,7 +80,7 @@ def _saved(broken: "BrokenRun", folder: Path, seed: int, seconds: float, report:
 def _document(
     found: "SearchResult", workers: int, elapsed_s: float, saved: list[Saved]
 ) -> dict[str, object]:
-    from replay.explore.kafka_0_8.run import checked, never_issued
+    from replay.explore.kafka_0_8.run import invariant_names, never_issued
 
     return {
         "seed": found.seed,
@@ -93,7 +93,7 @@ def _document(
         "shrunk": [{"folder": str(one.folder), "run": one.run} for one in saved],
         "coverage": found.coverage,
         "rules_never_issued": never_issued(found.coverage),
-        "checked": checked(),
+        "checked": invariant_names(),
     }
 
 

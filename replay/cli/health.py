@@ -24,14 +24,14 @@ from controller.settings.sources import RawSetting
 from eventstore.errors import LogError
 from replay.cli.exit_status import errors_in_one_line
 from replay.cli.health_report import (
+    PartitionSelection,
     Report,
-    Shown,
-    hidden,
     lines_of,
     probe_lines,
     report_of,
     table_of,
     topic_line,
+    unlisted_note,
 )
 from replay.cli.health_sources import ClusterReading, from_daemon, from_log, from_zookeeper
 from replay.cli.options import At, Json, log_position
@@ -64,7 +64,8 @@ _Source = Annotated[
 _ZooKeeper = Annotated[
     str | None,
     typer.Option(
-        metavar="HOST:PORT,.../CHROOT", help="Read a cluster's ZooKeeper; no refold has to run."
+        metavar="HOST:PORT,.../CHROOT",
+        help="Read a cluster's ZooKeeper; works without a refold daemon.",
     ),
 ]
 _Daemon = Annotated[
@@ -174,7 +175,9 @@ def health(
     options = _probe_options(
         probe, watch, topics, None if is_live else bootstrap_server, command_config
     )
-    shown = Shown(bool(topics), limit if limit is not None else (0 if topics else _SHOWN))
+    selection = PartitionSelection(
+        bool(topics), limit if limit is not None else (0 if topics else _SHOWN)
+    )
     asked = MinInsyncReplicas()
 
     def report() -> Report:
@@ -191,13 +194,13 @@ def health(
             typer.echo(f"refold health: {warning(name)}", err=True)
             servers = bootstrap_server or _servers(moment, security)
             probed = asyncio.run(probe_topic(name, servers, options or security.login()))
-        return report_of(moment, cluster, found, shown, probed)
+        return report_of(moment, cluster, found, selection, probed)
 
     if watch:
-        _watch(report, interval, shown, as_json=as_json)
+        _watch(report, interval, selection, as_json=as_json)
     with errors_in_one_line("health"):
         found = report()
-    print_result(found, partial(_print, found, shown), as_json=as_json)
+    print_result(found, partial(_print, found, selection), as_json=as_json)
     is_bad = found.worst is not None and _rank(found.worst) <= _rank(fail_on)
     is_bad |= any(one.fault for one in found.probe)
     raise typer.Exit(_NOT_WELL if is_bad or found.problem else 0)
@@ -310,7 +313,9 @@ def _look(
     return lambda: from_zookeeper(zookeeper, topics, registrations, waits=waits)
 
 
-def _watch(report: Callable[[], Report], seconds: float, shown: Shown, *, as_json: bool) -> None:
+def _watch(
+    report: Callable[[], Report], seconds: float, selection: PartitionSelection, *, as_json: bool
+) -> None:
     """Show one report after the other, until Ctrl-C. A source that cannot be read for some time
     does not end it."""
     is_screen = sys.stdout.isatty() and not as_json
@@ -322,20 +327,20 @@ def _watch(report: Callable[[], Report], seconds: float, shown: Shown, *, as_jso
         else:
             if is_screen:
                 typer.echo(_CLEAR, nl=False)
-            print_result(found, partial(_print, found, shown), as_json=as_json)
+            print_result(found, partial(_print, found, selection), as_json=as_json)
             sys.stdout.flush()
         time.sleep(seconds)
 
 
-def _print(report: Report, shown: Shown) -> None:
+def _print(report: Report, selection: PartitionSelection) -> None:
     for line in lines_of(report):
         typer.echo(line)
-    for one in report.topics if shown.of_topics else ():
+    for one in report.topics if selection.of_topics else ():
         typer.echo(topic_line(one))
     for line in probe_lines(report):
         typer.echo(line)
     table = table_of(report)
     if table.row_count:
         print_table(table)
-    if left := hidden(report, shown):
+    if left := unlisted_note(report, selection):
         typer.echo(left)

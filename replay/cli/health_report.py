@@ -11,7 +11,7 @@ from controller.core.values import counted
 from controller.operator.topic_probe import ProbeRecord
 from replay.cli.health_sources import ClusterReading
 from replay.cluster_view.views import NO_BROKER, ClusterView
-from replay.description.phrases import broker_list, joined, some
+from replay.description.phrases import broker_list, enumeration, some
 from replay.health.evaluate import WORST_FIRST, Health, PartitionHealth, State, TopicHealth
 
 _MIN_ISR_UNKNOWN: Final = (
@@ -55,9 +55,9 @@ class Report(Struct, frozen=True):
     probe: list[ProbeRecord]
 
 
-class Shown(Struct, frozen=True):
-    """The partitions that a report lists: with those that are well if it is about chosen
-    topics, at most `limit`; 0: all."""
+class PartitionSelection(Struct, frozen=True):
+    """Which partitions a report lists: at most `limit` (0: all), and also those that are well if
+    it is about chosen topics."""
 
     of_topics: bool
     limit: int
@@ -72,7 +72,7 @@ def report_of(
     moment: ClusterReading,
     cluster: ClusterView,
     found: Health,
-    shown: Shown,
+    selection: PartitionSelection,
     probe: list[ProbeRecord],
 ) -> Report:
     """The report about a moment: about the part of its cluster that is wanted."""
@@ -89,7 +89,7 @@ def report_of(
         len(found.partitions),
         found.counts,
         found.topics,
-        shown.of(found),
+        selection.of(found),
         probe,
     )
 
@@ -127,7 +127,7 @@ def lines_of(report: Report) -> Iterator[str]:
 
 def topic_line(topic: TopicHealth) -> str:
     """The size of a topic, in a sentence."""
-    factors = joined(map(str, topic.replication_factors)) or "none"
+    factors = enumeration(map(str, topic.replication_factors)) or "none"
     return (
         f"topic {topic.topic}: {counted(topic.partitions, 'partition')}, replication factor "
         f"{factors}"
@@ -170,8 +170,8 @@ def table_of(report: Report) -> Table:
     return table
 
 
-def hidden(report: Report, shown: Shown) -> str:
+def unlisted_note(report: Report, selection: PartitionSelection) -> str:
     """A sentence about partitions that are not listed because of the limit; "" for none."""
-    wanted = report.total if shown.of_topics else report.total - report.well
+    wanted = report.total if selection.of_topics else report.total - report.well
     left = wanted - len(report.partitions)
     return f"... and {counted(left, 'other partition')}; --limit 0 shows all" if left else ""

@@ -69,8 +69,8 @@ def from_log(log: str, seq: int | None, wall_ns: int | None) -> ClusterReading:
         if cluster.controller.role == "standby":
             raise ReplayError(
                 f"{log}: the daemon is not the controller at event {cluster.seq}, so its log does "
-                f"not show the cluster: {events_to_choose(opened.reader, cluster)}, ask the daemon "
-                "that is, or give --zookeeper (--at chooses an event)"
+                f"not show the cluster: {events_to_choose(opened.reader, cluster)}, use the log of "
+                "the active daemon, or --zookeeper; --at chooses another event"
             )
         problem = headline_by(index, opened, cluster, report)
         shadow = read_status(opened.reader.path) if seq is None and wall_ns is None else None

@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from controller.cli.output import print_table
-from replay.logs.saved_runs import described
+from replay.logs.saved_runs import logs_with_terms
 from replay.times import iso_time
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from replay.what_if.continuing import WhatIfAnswer
     from replay.what_if.incident import Incident
     from replay.what_if.outcome import Outcome
-    from replay.what_if.searching import Curve, Point
+    from replay.what_if.searching import LikelihoodCurve, Point
 
 _DIFFERENCES_MAX: Final = 40
 """So many differences are printed; JSON has all."""
@@ -73,7 +73,7 @@ def answer_parts(
     yield f"assumptions: {len(answer.assumptions)} (docs/what-if.md#assumptions)"
     for one in answer.assumptions:
         yield f"  {one.about.value} ({one.count}): {one.text}"
-    for log in described(logs) if len(logs) > 1 else logs:
+    for log in logs_with_terms(logs) if len(logs) > 1 else logs:
         yield f"a log for replay, why, inspect and diff: {log}"
     if len(logs) > 1:
         folder = logs[0].parent
@@ -134,7 +134,7 @@ def _fidelity(answer: "WhatIfAnswer") -> Iterator[str]:
 
 
 def curve_document(
-    curve: "Curve", incident: "Incident", condition: str, texts: Mapping[int, str]
+    curve: "LikelihoodCurve", incident: "Incident", condition: str, texts: Mapping[int, str]
 ) -> dict[str, object]:
     """The curve as plain values."""
     return {
@@ -156,7 +156,7 @@ def curve_document(
 
 
 def print_curve(
-    curve: "Curve", incident: "Incident", condition: str, texts: Mapping[int, str]
+    curve: "LikelihoodCurve", incident: "Incident", condition: str, texts: Mapping[int, str]
 ) -> None:
     """Print a curve, and the events at which it jumps."""
     from rich.bar import Bar

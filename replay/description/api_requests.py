@@ -53,7 +53,7 @@ def _unchanged(topic: str) -> str:
     return topic
 
 
-def described_request(request: ApiRequest, name_of: NameOf = _unchanged) -> list[str]:
+def request_lines(request: ApiRequest, name_of: NameOf = _unchanged) -> list[str]:
     """A request with its client, if the log has one, then a line for each part. `name_of` returns a
     topic's name by its id in hex."""
     head, *parts = _described(request, name_of)
@@ -112,7 +112,7 @@ def _described(request: ApiRequest, name_of: NameOf) -> list[str]:
             assert_never(request)
 
 
-def described_response(answer: ApiResponse, *, only_errors: bool = False) -> list[str]:
+def response_lines(answer: ApiResponse, *, only_errors: bool = False) -> list[str]:
     """An answer with the error of the whole request, then a line for each part, or for each part
     with an error."""
     head = f"answer to request {answer.request}: {error_name(getattr(answer, 'error', NONE))}"

@@ -17,7 +17,7 @@ from controller.core.operations import (
 )
 from controller.core.values import ANY_VERSION
 from controller.core.znodes.config import read_config
-from replay.description.api_requests import described_response
+from replay.description.api_requests import response_lines
 from replay.description.phrases import broker_list, in_one_line, some, state_in_words
 from replay.times import iso_time
 
@@ -66,9 +66,9 @@ def command_in_words(command: commands.Command) -> str:
             )
             return f"StopReplica to broker {broker}: {replicas}"
         case _ if isinstance(command, ApiResponse):
-            return in_one_line(described_response(command, only_errors=True))
+            return in_one_line(response_lines(command, only_errors=True))
         case _:
-            return described(command)
+            return plain_command_in_words(command)
 
 
 def _led(
@@ -79,7 +79,7 @@ def _led(
     )
 
 
-def described(command: PlainCommand) -> str:
+def plain_command_in_words(command: PlainCommand) -> str:
     """A command about channels, timers, draws, waiting requests or the operator."""
     match command:
         case commands.OpenChannel(broker=broker, broker_epoch=epoch, endpoint=endpoint):

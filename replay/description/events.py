@@ -11,7 +11,7 @@ from controller.core.api_requests import ApiRequest
 from controller.core.releases import release_of
 from controller.core.values import counted
 from controller.core.znodes import write_topic_id
-from replay.description.api_requests import described_request
+from replay.description.api_requests import request_lines
 from replay.description.error_names import error_name
 from replay.description.phrases import in_one_line
 from replay.subjects import NameOf
@@ -58,12 +58,12 @@ def event_in_words(event: events.Event, name_of: NameOf = _unchanged) -> str:
         case _ if isinstance(event, ApiRequest):
             return request_in_words(event, name_of)
         case _:
-            return in_one_line(described(event, name_of))
+            return in_one_line(plain_event_lines(event, name_of))
 
 
 def request_in_words(request: ApiRequest, name_of: NameOf = _unchanged) -> str:
     """A request to the endpoint, in one line."""
-    return in_one_line(described_request(request, name_of))
+    return in_one_line(request_lines(request, name_of))
 
 
 def _outcome(event: events.ZnodesRead | events.ChildrenRead | events.ZnodesWritten) -> str:
@@ -88,7 +88,7 @@ def probe_in_words(broker: int, result: str, text: str) -> str:
     return f"the address of broker {broker} {found}" + (f": {text}" if text else "")
 
 
-def described(event: PlainEvent, name_of: NameOf = _unchanged) -> list[str]:
+def plain_event_lines(event: PlainEvent, name_of: NameOf = _unchanged) -> list[str]:
     """An event of brokers, timers, draws or the operator, then a line for each part."""
     match event:
         case events.BrokerResponded(broker=broker, error=error, partition_errors=errors):

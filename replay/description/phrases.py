@@ -26,7 +26,7 @@ def in_one_line(lines: Sequence[str]) -> str:
     return f"{head}: {some(parts)}" if parts else head
 
 
-def joined(texts: Iterable[str]) -> str:
+def enumeration(texts: Iterable[str]) -> str:
     """Texts as an enumeration in a sentence."""
     *items, last = list(texts) or [""]
     return f"{', '.join(items)} and {last}" if items else last

@@ -1,9 +1,9 @@
 """The messages between the two sides of a diff: a length of 4 bytes, then a msgpack map.
 
 The compared version responds to each request with any number of messages, of which the last one is
-`Folded` or `Failed`. The messages are stable: a field may be added with a default, because readers
-ignore unknown fields. Any other change needs a new PROTOCOL. Fields that were renamed keep their
-name in the messages.
+`FoldedLog` or `FoldFailure`. The messages are stable: a field may be added with a default, because
+readers ignore unknown fields. Any other change needs a new PROTOCOL. Fields that were renamed keep
+their name in the messages.
 """
 
 import struct

@@ -130,7 +130,7 @@ class Monitor(Observer):
 
     def begins(self, cluster: Any) -> None:
         facts = ZooKeeperFacts(self.known, cluster.zookeeper.state, self._of)
-        self._follow(cluster, Processes(cluster, self.known), facts.committed)
+        self._follow(cluster, Processes(cluster, self.known), facts.on_commit)
         self.processes.inform_invariants()
         self._delivered = ControllerKnowledge(self.known, self.processes)
         self._delivered.inform_invariants()
@@ -146,9 +146,9 @@ class Monitor(Observer):
         self,
         cluster: "Cluster | NetworkedCluster",
         processes: Processes,
-        committed: Callable[[str, Changes], None],
+        on_commit: Callable[[str, Changes], None],
     ) -> None:
-        """Begin to observe a cluster. `committed` takes the process and the changes of each
+        """Begin to observe a cluster. `on_commit` takes the process and the changes of each
         transaction."""
         scheduler = cluster.scheduler
         self._now = lambda: scheduler.now_us
@@ -163,7 +163,7 @@ class Monitor(Observer):
             before(transaction)
             if self._controller_writes and transaction.changes:
                 self._check_writer(transaction.process, transaction.changes[0][1])
-            committed(transaction.process, transaction.changes)
+            on_commit(transaction.process, transaction.changes)
 
         cluster.zookeeper.on_transaction = on_transaction
         if type(self.also).delivered is Observer.delivered:

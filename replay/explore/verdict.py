@@ -31,7 +31,7 @@ _IMPOSSIBLE: Final = (ApiCall, AclChange)
 """A request is no procedure, and without an authorizer no ACLs change."""
 
 
-def checked() -> list[str]:
+def invariant_names() -> list[str]:
     """The names of all invariants."""
     return [one.NAME for one in (*ALWAYS, *RECOVERY)] + [NO_EXCEPTION, ENDS]
 

@@ -70,7 +70,7 @@ class ZooKeeperFacts:
                 if assignment.is_being_reassigned:
                     known.requests_of((topic.name, number)).add(assignment.target)
 
-    def committed(self, process: str, changes: Sequence[tuple[str, str]]) -> None:
+    def on_commit(self, process: str, changes: Sequence[tuple[str, str]]) -> None:
         """A transaction was committed."""
         for change, path in changes:
             self._changed(process, path, None if change == "deleted" else self._state.find(path))

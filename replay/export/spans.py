@@ -7,7 +7,7 @@ from controller.core.commands import Issued, Notice
 from controller.core.events import Recorded
 from controller.core.fold_observer import FoldObserver
 from eventstore.reader import LogReader
-from replay.logs.decode import recorded
+from replay.logs.decode import decode_recorded
 from replay.logs.recorded_fold import fold_at_start, fold_event
 
 _BEGINS: Final = "elected"
@@ -44,7 +44,7 @@ def failovers(reader: LogReader) -> Iterator[Failover]:
     fold = fold_at_start(reader)
     observer = fold.controller.observer = _Observer()
     for record in reader.events():
-        fold_event(fold, recorded(record))
+        fold_event(fold, decode_recorded(record))
         yield from observer.take()
 
 

@@ -24,7 +24,7 @@ from replay.fleet.columns import DECODED, decode_batch
 from replay.fleet.day_files import records_writer
 from replay.fleet.errors import FleetError, converting_os_errors
 from replay.fleet.jobs import no_step, reporting_steps, spark_errors
-from replay.fleet.locking import in_turn, staging
+from replay.fleet.locking import deleting_folder, in_turn
 from replay.fleet.table import check_table, folder_of_records, records_in
 from replay.garbage_collection import paused_garbage_collection
 from replay.progress import Progress, unreported
@@ -113,7 +113,7 @@ def _not_decoded(source: Path, into: Path) -> list[Path]:
 @contextmanager
 def _locked(into: Path) -> Iterator[None]:
     into.mkdir(exist_ok=True)
-    with in_turn(into / _LOCK), staging(into / _MAKING):
+    with in_turn(into / _LOCK), deleting_folder(into / _MAKING):
         yield
 
 

@@ -24,7 +24,7 @@ def exclusive(
 
 
 @contextmanager
-def staging(folder: Path) -> Iterator[None]:
+def deleting_folder(folder: Path) -> Iterator[None]:
     """Delete a folder before and after the block. A killed process may have left it."""
     shutil.rmtree(folder, ignore_errors=True)
     try:

@@ -94,7 +94,7 @@ class LogCompleteness(Struct, frozen=True):
     not_understood: int
 
 
-def committed(folder: Path) -> list[Path]:
+def committed_manifests(folder: Path) -> list[Path]:
     """The manifests of the batches that are part of the table, oldest first."""
     return [folder / MANIFEST / batch.name for batch in batches(folder / RECORDS)]
 
@@ -104,7 +104,7 @@ def segments(spark: SparkSession, folder: Path) -> DataFrame:
     rows that were replaced. No rows for a new table.
     """
     schema = spark_schema(INGESTED).add("batch", StringType())
-    paths = [str(one) for one in committed(folder) if one.exists()]
+    paths = [str(one) for one in committed_manifests(folder) if one.exists()]
     if not paths:
         return spark.createDataFrame([], schema)
     found = spark.read.schema(schema).option("basePath", str(folder / MANIFEST)).parquet(*paths)
@@ -167,7 +167,9 @@ def completeness_of(logs: DataFrame, limit: int) -> list[LogCompleteness]:
 def count_rows(folder: Path) -> int:
     """The number of rows of all manifests, from the metadata of the files."""
     return sum(
-        parquet.read_metadata(file).num_rows for one in committed(folder) for file in _files(one)
+        parquet.read_metadata(file).num_rows
+        for one in committed_manifests(folder)
+        for file in _files(one)
     )
 
 
@@ -175,7 +177,7 @@ def count_records(folder: Path) -> int:
     """The number of records of a table, from its manifests; no Spark job runs."""
     replaced = pa.array(sorted(_replaced(folder)), pa.string())
     found = 0
-    for one in committed(folder):
+    for one in committed_manifests(folder):
         for file in _files(one):
             rows = parquet.read_table(
                 file, columns=["events", "commands", "token"], partitioning=None
@@ -221,7 +223,7 @@ def stock_rows(folder: Path, cluster: str) -> list[dict[str, Any]]:
 def remove_replaced(folder: Path) -> None:
     """Delete the records that the last batch replaces. Repeated after an interruption. Raises
     OSError."""
-    for manifest in committed(folder)[-1:]:
+    for manifest in committed_manifests(folder)[-1:]:
         for file in _files(manifest):
             rows = parquet.read_table(file, columns=["cluster", "replaces"], partitioning=None)
             for row in rows.to_pylist():
@@ -239,7 +241,7 @@ def _replaced(folder: Path) -> set[str]:
 
 def _rows(folder: Path, columns: Sequence[str], filters: Any) -> Iterator[dict[str, Any]]:
     """Rows of all manifests, in the order of their batches. Raises FleetError."""
-    for one in committed(folder):
+    for one in committed_manifests(folder):
         for file in _files(one):
             try:
                 found = parquet.read_table(

@@ -27,7 +27,7 @@ from eventstore.folders import replacing, sync_folder
 from replay.fleet.batches import add_batch, batches, next_batch
 from replay.fleet.columns import STORED
 from replay.fleet.errors import FleetError, converting_os_errors
-from replay.fleet.locking import exclusive, staging
+from replay.fleet.locking import deleting_folder, exclusive
 from replay.fleet.manifest import MANIFEST, RECORDS, remove_replaced
 from replay.fleet.schemas import spark_schema
 
@@ -83,7 +83,7 @@ def open_table(folder: Path) -> Iterator[TableFolder]:
     """
     with converting_os_errors(folder), _removed_if_for_nothing(folder):
         _make(folder)
-        with exclusive(folder / _LOCK, "another ingest"), staging(folder / _STAGING):
+        with exclusive(folder / _LOCK, "another ingest"), deleting_folder(folder / _STAGING):
             remove_replaced(folder)
             # Executors have a different working directory.
             table = TableFolder(folder.absolute())

@@ -67,7 +67,7 @@ def incidents_in(folders: Sequence[Path]) -> list[Path]:
 
 
 @contextmanager
-def unpacked(incident: Path) -> Iterator[Path]:
+def incident_log(incident: Path) -> Iterator[Path]:
     """Yield the log of an incident. Raises ReplayError."""
     with log_at(incident) as log:
         yield Path(log)
@@ -75,7 +75,7 @@ def unpacked(incident: Path) -> Iterator[Path]:
 
 def update_incident(incident: Path) -> bool:
     """Write the transcript of this version. Return whether it changed."""
-    with unpacked(incident) as log:
+    with incident_log(incident) as log:
         text = transcript(log)
     path = incident / TRANSCRIPT
     if path.is_file() and path.read_text(encoding="utf-8") == text:

@@ -44,7 +44,7 @@ from replay.why.fact_observer import NOT_DELETED
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
-    CancelKnown,
+    CancelZnodeObserved,
     Cause,
     DeletionSent,
     IsrRequested,
@@ -53,7 +53,7 @@ from replay.why.facts import (
     NoLeader,
     NoticeIssued,
     ReassignmentRequested,
-    RecordKnown,
+    RecordZnodeObserved,
     SessionChanged,
     StateWritten,
     WriteRefused,
@@ -80,7 +80,7 @@ _OF_PARTITION: Final = (
     MoveGivenUp,
     NoLeader,
     ReassignmentRequested,
-    RecordKnown,
+    RecordZnodeObserved,
     StateWritten,
 )
 _OF_MOVES: Final = (REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA)
@@ -332,7 +332,13 @@ def places_of(subject: Subject) -> list[Place]:
     return [OF_ALL]
 
 
-_SELECTED: Final = (SessionChanged, NoticeIssued, DeletionSent, CancelKnown, RecordKnown)
+_SELECTED: Final = (
+    SessionChanged,
+    NoticeIssued,
+    DeletionSent,
+    CancelZnodeObserved,
+    RecordZnodeObserved,
+)
 """The kinds of which not all facts in a place belong to each answer."""
 
 
@@ -351,7 +357,7 @@ def belongs(fact: AnyFact, subject: Subject) -> bool:
             return subject.covers_notice(Notice(level, code, about, text))
         case DeletionSent():
             return subject.partition is None
-        case CancelKnown() | RecordKnown():
+        case CancelZnodeObserved() | RecordZnodeObserved():
             return subject.partition is not None
     return True
 

@@ -15,7 +15,7 @@ from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.index.every_fact import EVERYTHING, WHOLE, PlacedFact, places_of_fact
 from replay.shadow_folds import ShadowCommand
 from replay.subjects import ZnodeSubject
-from replay.why.facts import AnyFact, CancelKnown, TopicChanged
+from replay.why.facts import AnyFact, CancelZnodeObserved, TopicChanged
 from replay.why.imported import is_only_in_fold
 from replay.why.shadow_observer import ShadowFactObserver
 from replay.why.subject import Subject
@@ -92,6 +92,6 @@ def placed_znode_fact(fact: AnyFact) -> PlacedFact:
 
 def about(fact: AnyFact, subject: Subject) -> AnyFact:
     """A fact as an observer of the subject alone notes it."""
-    if type(fact) is CancelKnown:
+    if type(fact) is CancelZnodeObserved:
         return structs.replace(fact, partition=f"{subject.topic}-{subject.partition}")
     return fact

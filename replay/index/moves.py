@@ -12,7 +12,7 @@ from replay.index.every_fact import belongs, places_of, places_of_moves
 from replay.index.store import Index
 from replay.inspect.at import projection_at, snapshot_before
 from replay.inspect.projections import RecordedProjection
-from replay.logs.decode import recorded
+from replay.logs.decode import decode_recorded
 from replay.logs.open_log import RecordedLog
 from replay.progress import Progress
 from replay.subjects import partition_named
@@ -95,7 +95,7 @@ class _Folding:
             begin = len(self._facts)
             wanted = EventFilter(first_seq=snapshot + 1, last_seq=last)
             for record in self._log.reader.events(wanted):
-                observer.fold_event(recorded(record))
+                observer.fold_event(decode_recorded(record))
                 done += 1
                 self._progress("folding", done, count)
             self._facts[begin:] = _with_facts_of_index(self._facts[begin:], self._until(last))

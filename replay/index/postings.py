@@ -28,7 +28,7 @@ from eventstore.records import CommandRecord
 from replay.garbage_collection import rare_garbage_collection
 from replay.listing.imported import from_transaction
 from replay.listing.recorded import WRITES
-from replay.logs.decode import UPCASTERS, recorded
+from replay.logs.decode import UPCASTERS, decode_recorded
 from replay.logs.subject_index import RecordSubjects
 from replay.stock_clusters.imported_log.reading import open_imported
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
@@ -94,7 +94,7 @@ def postings_of_range(path: Path, first: int, last: int) -> RangePostings:
         stored = _StoredCommands(reader, postings)
         for record, commands in reader.records(EventFilter(first_seq=first, last_seq=last)):
             seq = record.seq
-            event = recorded(record).event
+            event = decode_recorded(record).event
             found = tuple(subjects_of_event(event, str))
             command: CommandId | None = getattr(event, "command", None)
             if command is not None:

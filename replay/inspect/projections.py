@@ -15,7 +15,7 @@ from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view import from_context, from_znodes
 from replay.cluster_view.views import BrokerView, ClusterView, ControllerView, PartitionView
 from replay.errors import ReplayError
-from replay.logs.decode import recorded
+from replay.logs.decode import decode_recorded
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.logs.recorded_fold import fold_at_start
 from replay.stock_clusters.imported_log.encoding import event_of
@@ -78,7 +78,7 @@ class RecordedProjection:
 
     def apply(self, record: EventRecord, stored: Sequence[CommandRecord] | None = None) -> None:
         """Apply the next event, and compare its commands with those that the log has."""
-        self.fold(recorded(record), stored)
+        self.fold(decode_recorded(record), stored)
 
     def fold(self, event: Recorded, stored: Sequence[CommandRecord] | None) -> list[Issued]:
         """Apply the next event and return its commands."""

@@ -22,7 +22,7 @@ from replay.kafka_text.kafka_log import (
     LogObserver,
     ZooKeeperOutcome,
 )
-from replay.kafka_text.scala_text import joined, registration, replica
+from replay.kafka_text.scala_text import mk_string, registration, replica
 from replay.subjects import broker_named
 
 _LOST = (CONNECTION_LOSS, SESSION_EXPIRED)
@@ -109,9 +109,9 @@ class Brokers(LogObserver):
         if of_topics:
             self.log.info(
                 CONTROLLER,
-                f"Some replicas {joined(of_topics)} for topics scheduled for deletion "
-                f"{joined(context.queued_for_deletion)} are on the newly restarted brokers "
-                f"{joined(started)}. Signaling restart of topic deletion for these topics",
+                f"Some replicas {mk_string(of_topics)} for topics scheduled for deletion "
+                f"{mk_string(context.queued_for_deletion)} are on the newly restarted brokers "
+                f"{mk_string(started)}. Signaling restart of topic deletion for these topics",
             )
 
     def ends(self) -> None:
@@ -131,8 +131,8 @@ class Brokers(LogObserver):
         live = sorted({*self._known, *new} - {*dead})
         self.log.info(
             CONTROLLER,
-            f"Newly added brokers: {joined(new)}, deleted brokers: {joined(dead)}, "
-            f"bounced brokers: {joined(bounced)}, all live brokers: {joined(live)}",
+            f"Newly added brokers: {mk_string(new)}, deleted brokers: {mk_string(dead)}, "
+            f"bounced brokers: {mk_string(bounced)}, all live brokers: {mk_string(live)}",
         )
         self._log_change_of_0_8(sorted({*new, *bounced}), sorted({*dead, *bounced}), live)
         plan = [(STARTUP, new), (FAILURE, bounced), (STARTUP, bounced), (FAILURE, dead)]
@@ -152,19 +152,19 @@ class Brokers(LogObserver):
         brokers = self._callbacks.popleft().brokers
         if rule == STARTUP:
             self._started = brokers
-            self.log.info(CONTROLLER, f"New broker startup callback for {joined(brokers)}")
+            self.log.info(CONTROLLER, f"New broker startup callback for {mk_string(brokers)}")
             self.log.info_of_0_8(
                 CONTROLLER_0_8, f"New broker startup callback for {format_brokers(brokers)}"
             )
             return
         self._started = []
-        self.log.info(CONTROLLER, f"Broker failure callback for {joined(brokers)}")
+        self.log.info(CONTROLLER, f"Broker failure callback for {mk_string(brokers)}")
         self.log.info_of_0_8(
             CONTROLLER_0_8, f"Broker failure callback for {format_brokers(brokers)}"
         )
         stopping = [one for one in brokers if one in self._shutting_down]
         if stopping:
-            text = f"Removed {joined(stopping)} from list of shutting down brokers."
+            text = f"Removed {mk_string(stopping)} from list of shutting down brokers."
             self.log.info(CONTROLLER, text)
 
     def _log_modification(self, id: int) -> None:

@@ -15,7 +15,7 @@ from replay.kafka_text.kafka_log import (
     LogObserver,
     ZooKeeperOutcome,
 )
-from replay.kafka_text.scala_text import joined, mutable_set
+from replay.kafka_text.scala_text import mk_string, mutable_set
 from replay.subjects import subject_of
 
 
@@ -63,7 +63,7 @@ class Deletions(LogObserver):
         self._is_resuming = True
         context = self.log.context
         if context.queued_for_deletion:
-            queued = joined(context.queued_for_deletion)
+            queued = mk_string(context.queued_for_deletion)
             self.log.info(DELETIONS, f"Handling deletion for topics {queued}")
         for name in context.queued_for_deletion:
             if _begins(context, name):
@@ -73,14 +73,14 @@ class Deletions(LogObserver):
         known = {*self.log.context.known_topics()}
         unknown = [one for one in topics if one not in known]
         if unknown:
-            text = f"Ignoring request to delete non-existing topics {joined(unknown)}"
+            text = f"Ignoring request to delete non-existing topics {mk_string(unknown)}"
             self.log.warn(CONTROLLER, text)
         asked = [one for one in topics if one in known]
         if not self.log.controller.configuration.delete_topic_enable:
             text = f"Removing {mutable_set(asked)} since delete topic is disabled"
             self.log.info(CONTROLLER, text)
         elif asked:
-            self.log.info(CONTROLLER, f"Starting topic deletion for topics {joined(asked)}")
+            self.log.info(CONTROLLER, f"Starting topic deletion for topics {mk_string(asked)}")
             self._log_moving(asked)
 
     def _log_moving(self, asked: list[str]) -> None:
@@ -99,7 +99,7 @@ class Deletions(LogObserver):
         self._waiting = {}
 
     def _log_halted(self, topics: Sequence[str] | dict[str, None], reason: str) -> None:
-        self.log.info(DELETIONS, f"Halted deletion of topics {joined(topics)} due to {reason}")
+        self.log.info(DELETIONS, f"Halted deletion of topics {mk_string(topics)} due to {reason}")
 
 
 def _begins(context: ControllerContext, name: str) -> bool:

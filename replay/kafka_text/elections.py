@@ -19,7 +19,7 @@ from controller.core.triggers import (
     Trigger,
 )
 from replay.kafka_text.kafka_log import CONTROLLER, KafkaLog, LogObserver, ZooKeeperOutcome
-from replay.kafka_text.scala_text import immutable_set, joined
+from replay.kafka_text.scala_text import immutable_set, mk_string
 
 Name = tuple[str, int]
 
@@ -104,7 +104,7 @@ class Elections(LogObserver):
             "Resuming preferred replica election for partitions": pending,
         }
         for text, partitions in lists.items():
-            self.log.info(CONTROLLER, f"{text}: {joined(partitions)}")
+            self.log.info(CONTROLLER, f"{text}: {mk_string(partitions)}")
 
     def _log_skipped(self, asked: _RequestedElections, kind: str) -> None:
         what, by = f"Skipping replica leader election ({kind}) for", self._trigger()
@@ -123,7 +123,7 @@ class Elections(LogObserver):
         self.log.info(
             CONTROLLER,
             f"Starting replica leader election ({kind}) for partitions "
-            f"{joined(map(repr, partitions))} triggered by {self._trigger()}",
+            f"{mk_string(map(repr, partitions))} triggered by {self._trigger()}",
         )
 
     def _trigger(self) -> str:

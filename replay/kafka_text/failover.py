@@ -28,7 +28,7 @@ from replay.kafka_text.kafka_log import (
 from replay.kafka_text.scala_text import (
     immutable_map,
     immutable_set,
-    joined,
+    mk_string,
     mutable_map,
     mutable_set,
 )
@@ -150,8 +150,8 @@ class Failover(LogObserver):
     def _log_deletions(self) -> None:
         context = self.log.context
         queued, waiting = sorted(context.queued_for_deletion), sorted(_waiting_topics(self.log))
-        self.log.info(CONTROLLER, f"List of topics to be deleted: {joined(queued)}")
-        self.log.info(CONTROLLER, f"List of topics ineligible for deletion: {joined(waiting)}")
+        self.log.info(CONTROLLER, f"List of topics to be deleted: {mk_string(queued)}")
+        self.log.info(CONTROLLER, f"List of topics ineligible for deletion: {mk_string(waiting)}")
         self.log.info(CONTROLLER, "Initializing topic deletion manager")
         self.log.info(
             DELETIONS,

@@ -25,7 +25,7 @@ from replay.kafka_text.kafka_log import (
     LogObserver,
     ZooKeeperOutcome,
 )
-from replay.kafka_text.scala_text import collection, immutable_set, joined, leader_and_isr
+from replay.kafka_text.scala_text import collection, immutable_set, leader_and_isr, mk_string
 
 _FIRST_BY_TOPIC_ID: Final = 2
 
@@ -162,7 +162,7 @@ class LogDirs(LogObserver):
                     brokers[znodes.read_log_dir_event(path, data)] = None
             except ZnodeError:
                 continue
-        text = f"Handling log directory failure for brokers {joined(brokers)}"
+        text = f"Handling log directory failure for brokers {mk_string(brokers)}"
         self.log.info(CONTROLLER, text)
 
     def issues(self, issued: Issued) -> None:
@@ -173,5 +173,5 @@ class LogDirs(LogObserver):
                 broker = answer.broker
                 now = self.log.context.offline_dirs.get(broker, {})
                 new = [repr(one) for one in now if one not in self._offline_before]
-                text = f"Mark replicas {joined(new)} on broker {broker} as offline"
+                text = f"Mark replicas {mk_string(new)} on broker {broker} as offline"
                 self.log.info(STATE_CHANGE_ANSWER, text)

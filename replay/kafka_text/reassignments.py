@@ -41,8 +41,8 @@ from replay.kafka_text.scala_text import (
     assignment,
     collection,
     immutable_map,
-    joined,
     leader_isr_and_epoch,
+    mk_string,
     mutable_map,
 )
 
@@ -207,9 +207,9 @@ class Reassignments(LogObserver):
     def _log_leader(self, partition: Partition) -> None:
         leader = partition.leadership.leader if partition.leadership is not None else -1
         target = partition.assignment.target
-        where = f"is already in the new list of replicas {joined(target)}"
+        where = f"is already in the new list of replicas {mk_string(target)}"
         if leader not in target:
-            what = f"is not in the new list of replicas {joined(target)}. Re-electing leader"
+            what = f"is not in the new list of replicas {mk_string(target)}. Re-electing leader"
         elif self.log.context.is_online(leader, partition):
             what = f"{where} and is alive"
         else:

@@ -28,8 +28,8 @@ from replay.kafka_text.requests import Requests
 from replay.kafka_text.role import Role
 from replay.kafka_text.state_machines import StateMachines
 from replay.kafka_text.topics import Topics
-from replay.logs.decode import recorded, require_recorded
-from replay.logs.other_core import OtherCoreCheck, folding, is_of_this_core
+from replay.logs.decode import decode_recorded, require_recorded
+from replay.logs.other_core import OtherCoreCheck, converting_fold_errors, is_of_this_core
 from replay.logs.recorded_fold import fold_at_start, fold_event
 
 _OBSERVERS: tuple[type[LogObserver], ...] = (
@@ -62,9 +62,10 @@ def kafka_lines(
     require_recorded(reader.header)
     check = None if is_of_this_core(reader.header) else OtherCoreCheck(reader.header)
     rendering = Rendering(fold_at_start(reader), of_0_8=of_0_8)
-    for event, stored in reader.records(EventFilter(last_seq=last_seq)):
-        with folding(reader.header, event.seq):
-            lines = rendering.lines(recorded(event))
+    for record, stored in reader.records(EventFilter(last_seq=last_seq)):
+        event = decode_recorded(record)
+        with converting_fold_errors(reader.header, event):
+            lines = rendering.lines(event)
         if check is not None:
             check.compare(event.seq, rendering.issued, stored)
             check.require_same()

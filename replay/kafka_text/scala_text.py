@@ -26,7 +26,7 @@ REPLICA_STATES: Final = {
 }
 
 
-def joined(values: Iterable[object]) -> str:
+def mk_string(values: Iterable[object]) -> str:
     """mkString(",")."""
     return ",".join(map(str, values))
 
@@ -69,8 +69,8 @@ def _pairs(pairs: Mapping[str, str]) -> list[str]:
 def assignment(value: Assignment) -> str:
     """ReplicaAssignment."""
     return (
-        f"ReplicaAssignment(replicas={joined(value.replicas)}, "
-        f"addingReplicas={joined(value.adding)}, removingReplicas={joined(value.removing)})"
+        f"ReplicaAssignment(replicas={mk_string(value.replicas)}, "
+        f"addingReplicas={mk_string(value.adding)}, removingReplicas={mk_string(value.removing)})"
     )
 
 
@@ -87,7 +87,7 @@ def leader_and_isr(state: LeaderAndIsr) -> str:
 def leader_isr_and_epoch(state: LeaderAndIsr) -> str:
     """LeaderIsrAndControllerEpoch."""
     return (
-        f"(Leader:{state.leader},ISR:{joined(state.isr)},LeaderRecoveryState:{_recovery(state)},"
+        f"(Leader:{state.leader},ISR:{mk_string(state.isr)},LeaderRecoveryState:{_recovery(state)},"
         f"LeaderEpoch:{state.leader_epoch},ZkVersion:{state.partition_epoch},"
         f"ControllerEpoch:{state.controller_epoch})"
     )
@@ -109,7 +109,7 @@ def node(broker: int, endpoint: Endpoint, rack: str | None) -> str:
 
 def registration(broker: Broker) -> str:
     """Broker, without features, which a ZooKeeper controller does not use."""
-    endpoints = joined(
+    endpoints = mk_string(
         f"EndPoint({one.host},{one.port},ListenerName({one.listener}),{one.security_protocol})"
         for one in broker.endpoints
     )

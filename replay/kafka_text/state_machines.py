@@ -38,9 +38,9 @@ from replay.kafka_text.scala_text import (
     REPLICA_STATES,
     collection,
     immutable_set,
-    joined,
     leader_and_isr,
     leader_isr_and_epoch,
+    mk_string,
     replica,
 )
 
@@ -146,7 +146,7 @@ class StateMachines(LogObserver):
             self.log.info(
                 STATE_CHANGE,
                 f"Changed partition {one!r} state from {PARTITION_STATES[one.state]} to "
-                f"NewPartition with assigned replicas {joined(one.replicas)}",
+                f"NewPartition with assigned replicas {mk_string(one.replicas)}",
             )
 
     def _log_elected(self, election: _Election) -> None:
@@ -175,7 +175,7 @@ class StateMachines(LogObserver):
             return (
                 f"{_FAILED}: Controller {self.log.id} epoch {context.epoch} encountered error "
                 f"during state change of partition {partition!r} from New to Online, assigned "
-                f"replicas are [{joined(partition.replicas)}], live brokers are "
+                f"replicas are [{mk_string(partition.replicas)}], live brokers are "
                 f"[{immutable_set(sorted(context.live_brokers))}]. No assigned replica is alive."
             )
         why = why or f"Failed to elect leader for partition {partition!r} under strategy {strategy}"
@@ -287,7 +287,7 @@ def controller_moved(epoch_version: int) -> str:
 
 
 def _illegal_partition(partition: Partition, target: PartitionState) -> str:
-    previous = joined(PARTITION_STATES[one] for one in PREVIOUS_PARTITION_STATES[target])
+    previous = mk_string(PARTITION_STATES[one] for one in PREVIOUS_PARTITION_STATES[target])
     return (
         f"{_ILLEGAL}: Partition {partition!r} should be in one of {previous} states before moving "
         f"to {PARTITION_STATES[target]} state. Instead it is in "
@@ -298,7 +298,7 @@ def _illegal_partition(partition: Partition, target: PartitionState) -> str:
 def _illegal_replica(
     partition: Partition, broker: int, state: ReplicaState, target: ReplicaState
 ) -> str:
-    previous = joined(REPLICA_STATES[one] for one in PREVIOUS_REPLICA_STATES[target])
+    previous = mk_string(REPLICA_STATES[one] for one in PREVIOUS_REPLICA_STATES[target])
     return (
         f"{_ILLEGAL}: Replica {replica(*partition.key, broker)} should be in the {previous} states "
         f"before moving to {REPLICA_STATES[target]} state. Instead it is in "

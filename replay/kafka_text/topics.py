@@ -16,7 +16,7 @@ from replay.kafka_text.scala_text import (
     filtered_map,
     immutable_map,
     immutable_set,
-    joined,
+    mk_string,
     mutable_set,
 )
 
@@ -48,7 +48,7 @@ class Topics(LogObserver):
             assert isinstance(trigger, PartitionModifications)
             self.log.warn(
                 CONTROLLER,
-                f"Skipping adding partitions {joined(self._refused)} for topic {trigger.topic} "
+                f"Skipping adding partitions {mk_string(self._refused)} for topic {trigger.topic} "
                 "since it is currently being deleted",
             )
             text = f"Restoring the partition replica assignment for topic {trigger.topic}"
@@ -67,7 +67,7 @@ class Topics(LogObserver):
             found = len(partitions[0].topic.assigned())
             added = filtered_map(_assignments(partitions), found)
             self.log.info(CONTROLLER, f"New partitions to be added {added}")
-        names = joined(map(repr, partitions))
+        names = mk_string(map(repr, partitions))
         self.log.info(CONTROLLER, f"New partition creation callback for {names}")
 
     def ends(self) -> None:

@@ -28,7 +28,7 @@ from replay.description.events import event_in_words
 from replay.inspect.at import projection_from_snapshot
 from replay.inspect.projections import RecordedProjection
 from replay.listing.values import ListedDecision, ListedEvent, listed_event
-from replay.logs.decode import recorded
+from replay.logs.decode import decode_recorded
 from replay.logs.open_log import RecordedLog
 from replay.progress import Progress
 from replay.subjects import paths_of_command, subjects_of_command, subjects_of_event
@@ -118,7 +118,7 @@ class EventDescriber:
         return described
 
     def _fold(self, record: EventRecord, stored: list[CommandRecord]) -> tuple[Event, list[Issued]]:
-        taken = recorded(record)
+        taken = decode_recorded(record)
         issued = self._log_fold.fold(taken, stored)
         for one in issued:
             self.pending[one.id] = one.command

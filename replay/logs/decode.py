@@ -48,7 +48,7 @@ def configuration_of(header: Header) -> Configuration:
     return configuration
 
 
-def recorded(event: EventRecord) -> Recorded:
+def decode_recorded(event: EventRecord) -> Recorded:
     """An event of the log as the fold needs it. Raises ReplayError if it cannot be decoded."""
     try:
         decoded = decode_event(event.payload)
@@ -72,4 +72,4 @@ def wall_ns_of(reader: LogReader, seq: int) -> int:
 def records(reader: LogReader) -> Iterator[tuple[Recorded, list[CommandRecord]]]:
     """All events of a log, each with the commands that it caused."""
     for event, commands in reader.records():
-        yield recorded(event), commands
+        yield decode_recorded(event), commands

@@ -9,7 +9,7 @@ from controller.kafka_0_8.events import RecordedBrokerEvent
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.logs.broker_log import broker_event, broker_fold_at_start, is_of_broker
-from replay.logs.decode import recorded
+from replay.logs.decode import decode_recorded
 from replay.logs.recorded_fold import fold_at_start, fold_event
 
 AnyIssued: TypeAlias = Issued | IssuedByBroker
@@ -39,7 +39,7 @@ class _ControllerFolding:
         return self._fold.term
 
     def decode(self, record: EventRecord) -> AnyRecorded:
-        return recorded(record)
+        return decode_recorded(record)
 
     def fold(self, event: AnyRecorded) -> list[AnyIssued]:
         assert isinstance(event, Recorded)

@@ -21,6 +21,7 @@ from controller.kafka_0_8.commands import IssuedByBroker
 from eventstore.records import CommandRecord, Header
 from replay.errors import OtherCoreError, ReplayError
 from replay.logs.broker_log import is_of_broker
+from replay.logs.folding import AnyRecorded
 
 
 def is_of_this_core(header: Header) -> bool:
@@ -80,23 +81,26 @@ def is_same_decision(
 
 
 @contextmanager
-def folding(header: Header, seq: int) -> Iterator[None]:
+def converting_fold_errors(header: Header, event: AnyRecorded) -> Iterator[None]:
     """The context in which an event is folded. Raises ReplayError if another core recorded the log
-    and this core cannot fold the event, because it waits for something else."""
+    and this core cannot fold the event, because it awaits the outcome of another command."""
     try:
         yield
     except Exception as error:
-        refuse_other_core(header, seq, error)
-        raise
-
-
-def refuse_other_core(header: Header, seq: int, error: Exception) -> None:
-    """Raises ReplayError if another core recorded the log whose event could not be folded."""
-    if not is_of_this_core(header):
+        if is_of_this_core(header):
+            raise
         raise ReplayError(
-            f"recorded by {recorded_by(header)}; this core cannot fold event {seq} ({error!r}): "
-            "use that version"
+            f"recorded by {recorded_by(header)}; this core, {fingerprint_for(header)}, cannot fold "
+            f"{name_with_command(event)}: run that version, or compare the two: "
+            f"{diff_command('LOG')}"
         ) from error
+
+
+def name_with_command(event: AnyRecorded) -> str:
+    """An event by its number and kind, and the command whose outcome it is."""
+    command = getattr(event.event, "command", None)
+    outcome = f", the outcome of command {command.cause}.{command.ordinal}" if command else ""
+    return f"event {event.seq} ({kind_of(event.event)}{outcome})"
 
 
 class OtherCoreCheck:

@@ -39,7 +39,7 @@ def log_at(path: Path | str, progress: Progress = unreported) -> Iterator[Path |
         yield only or path
         return
     with TemporaryDirectory(prefix="refold-packed-") as scratch:
-        yield unpacked(packed, Path(scratch), progress)
+        yield unpack_or_import(packed, Path(scratch), progress)
 
 
 def packed_at(path: Path, progress: Progress = unreported) -> Path | None:
@@ -57,11 +57,11 @@ def is_recording(path: Path, progress: Progress = unreported) -> bool:
     return path.is_dir() and not segments_in(path) and is_source(path, progress)
 
 
-def unpacked(given: Path, scratch: Path, progress: Progress = unreported) -> Path:
+def unpack_or_import(given: Path, scratch: Path, progress: Progress = unreported) -> Path:
     """Unpack or import into `scratch` and return the folder of the log. Raises ReplayError."""
     if given.is_dir():
         return _imported(given, scratch, progress)
-    return unpacked_log(given, scratch) or _imported(given, scratch, progress)
+    return unpack_log(given, scratch) or _imported(given, scratch, progress)
 
 
 def _imported(recording: Path, scratch: Path, progress: Progress) -> Path:
@@ -72,7 +72,7 @@ def _imported(recording: Path, scratch: Path, progress: Progress) -> Path:
     return scratch / "log"
 
 
-def unpacked_log(archive: Path, scratch: Path) -> Path | None:
+def unpack_log(archive: Path, scratch: Path) -> Path | None:
     """Unpack the log of an archive into `scratch`, and return its folder. None if the archive has
     none, as that of a stock cluster's files. Raises ReplayError."""
     try:

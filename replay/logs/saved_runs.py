@@ -50,7 +50,7 @@ def require_one_log(folder: Path) -> None:
     if len(logs) > 1:
         raise ReplayError(
             f"{folder} has {len(logs)} logs, one for each run of a daemon: give one of "
-            f"{', '.join(described(logs))}. {_READ_ALL}, `refold report` too"
+            f"{', '.join(logs_with_terms(logs))}. {_READ_ALL}, `refold report` too"
         )
 
 
@@ -74,7 +74,7 @@ def _times(log: Path) -> str:
     return f"{first} to {last}" if first else "no events"
 
 
-def described(logs: Sequence[Path]) -> list[str]:
+def logs_with_terms(logs: Sequence[Path]) -> list[str]:
     """The logs of a run, each with its terms. The one that the run ends in is marked."""
     found = {log: statistics(log) for log in logs}
     last = max(logs, key=lambda one: found[one].last_ns or 0)

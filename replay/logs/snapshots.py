@@ -17,7 +17,7 @@ from eventstore.folders import first_seq_of
 from eventstore.reader import LogReader
 from eventstore.snapshots import put_snapshot
 from replay.errors import OtherCoreError, ReplayError
-from replay.logs.decode import UPCASTERS, recorded
+from replay.logs.decode import UPCASTERS, decode_recorded
 from replay.logs.recorded_fold import fold_at_start, fold_events
 
 _NICENESS = 10
@@ -35,7 +35,9 @@ def make_snapshots(log: Path) -> int:
         if not wanted:
             return 0
         fold = fold_at_start(reader)
-        events = ((recorded(one), None) for one in reader.events(EventFilter(last_seq=wanted[-1])))
+        events = (
+            (decode_recorded(one), None) for one in reader.events(EventFilter(last_seq=wanted[-1]))
+        )
         for event, _, _ in fold_events(fold, events):
             if event.seq in wanted:
                 put_snapshot(log, core_fingerprint(), event.seq, take_snapshot(fold))

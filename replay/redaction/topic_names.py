@@ -60,9 +60,9 @@ def topic_stand_ins(
     found = {one: one for one in names if one in kept or one in ("", ".", "..")}
     for name in legal:
         if name not in found:
-            end = by_unified.get(topic_names.unified(name))
+            end = by_unified.get(topic_names.unify_collision_chars(name))
             stand_in, end = _with_end(name, shapes[name], end, names)
-            by_unified[topic_names.unified(name)] = end
+            by_unified[topic_names.unify_collision_chars(name)] = end
             found[name] = stand_in
     for number, name in enumerate(one for one in sorted(names) if one not in found):
         found[name] = f"!{number:0{max(7, len(name) - 1) if len(name) > _LONGEST else 7}}"
@@ -153,12 +153,14 @@ class _Tree:
     def __init__(self, names: list[str], kept: list[str]) -> None:
         self._names = names
         self._children: dict[str, dict[str, None]] = {"": {}}
-        self._ends = {topic_names.unified(one) for one in names}
+        self._ends = {topic_names.unify_collision_chars(one) for one in names}
         self._kept = {
-            one[:count] for one in map(topic_names.unified, kept) for count in range(len(one) + 1)
+            one[:count]
+            for one in map(topic_names.unify_collision_chars, kept)
+            for count in range(len(one) + 1)
         }
         for name in names:
-            unified = topic_names.unified(name)
+            unified = topic_names.unify_collision_chars(name)
             for place, character in enumerate(unified):
                 self._children.setdefault(unified[:place], {})[character] = None
 
@@ -170,7 +172,7 @@ class _Tree:
         return {name: self._shape(name, labels) for name in self._names}
 
     def _shape(self, name: str, labels: dict[str, str]) -> str:
-        unified = topic_names.unified(name)
+        unified = topic_names.unify_collision_chars(name)
         parts = []
         for place, character in enumerate(name):
             label = labels[unified[: place + 1]]
@@ -202,8 +204,11 @@ def _check(found: dict[str, str]) -> None:
     """Raises ReplayError if the stand-ins have another order or other collisions than the names."""
     legal = [one for one in sorted(found) if topic_names.problem_of(one) is None]
     names = [found[one] for one in legal]
-    groups = {topic_names.unified(one) for one in legal}
-    pairs = {(topic_names.unified(one), topic_names.unified(found[one])) for one in legal}
+    groups = {topic_names.unify_collision_chars(one) for one in legal}
+    pairs = {
+        (topic_names.unify_collision_chars(one), topic_names.unify_collision_chars(found[one]))
+        for one in legal
+    }
     one_to_one = len(pairs) == len(groups) == len({after for _, after in pairs})
     are_legal = all(
         (topic_names.problem_of(one) is None) == (topic_names.problem_of(after) is None)

@@ -90,8 +90,8 @@ def _aligned_after(
     pairs, *only = _aligned(after_first, after_second)
     return (
         pairs,
-        _without_repeated(only[0], after_first, before_second),
-        _without_repeated(only[1], after_second, before_first),
+        _without_repeated_changes(only[0], after_first, before_second),
+        _without_repeated_changes(only[1], after_second, before_first),
     )
 
 
@@ -105,11 +105,11 @@ def _split(
     return parts
 
 
-def _without_repeated(
+def _without_repeated_changes(
     only: Iterable[ClusterChange], after: Iterable[ClusterChange], before: Iterable[ClusterChange]
 ) -> list[ClusterChange]:
-    """Without those that only lead to what the other log has `before` the branch: a run may set up
-    a little more or less of the cluster than the log had reached."""
+    """The changes in `only`, without those that lead to a state that the other log has `before` the
+    branch: a run may set up a little more or less of the cluster than the log had reached."""
     was = {one.subject: one.text for one in before}
     first = {one.subject: one for one in reversed(list(after))}
     return [

@@ -66,10 +66,10 @@ def page_of(reports: Sequence[Report], version: str = "") -> str:
     scripts = (
         f'<script type="application/json" id="data">{data}</script>\n<script>{script}</script>'
     )
-    return styled(title, f"{body}\n{scripts}", policy)
+    return html_document(title, f"{body}\n{scripts}", policy)
 
 
-def styled(title: str, body: str, policy: str = "form-action 'self'") -> str:
+def html_document(title: str, body: str, policy: str = "form-action 'self'") -> str:
     """A document with the styles of a report. `policy` says what it may do besides."""
     style = "\n".join(_text(one) for one in _STYLES)
     allowed = f"default-src 'none'; style-src '{_digest(style)}'; base-uri 'none'; {policy}"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
-from replay.report.html import styled
+from replay.report.html import html_document
 from replay.report.served_logs import ServedLog, content_of
 from replay.times import iso_time
 
@@ -22,7 +22,7 @@ def index_page(folder: Path, logs: Sequence[ServedLog]) -> str:
         if logs
         else "<p>There are no logs in this folder.</p>"
     )
-    return styled(
+    return html_document(
         "refold serve",
         f"<header><h1>Logs in {escape(str(folder))}</h1><p>{len(logs)} logs</p></header>\n"
         f'<main><form action="/report">{table}\n'
@@ -32,7 +32,7 @@ def index_page(folder: Path, logs: Sequence[ServedLog]) -> str:
 
 def error_page(text: str) -> str:
     """One sentence, and the way back to the list."""
-    return styled(
+    return html_document(
         "refold serve",
         f"<header><h1>refold serve</h1></header>\n<main><p>{escape(text)}</p>\n"
         '<p><a href="/">All logs</a></p></main>',

@@ -34,7 +34,7 @@ class Procedures(Checkpointed):
         self._open: list[int] = []
 
     def save(self) -> State:
-        """The number of procedures, and copies of those that are under way."""
+        """Return the number of procedures, and copies of those that are under way."""
         running = [(place, _copied(self.all[place])) for place in self._open]
         return {"count": len(self.all), "running": running}
 
@@ -126,7 +126,7 @@ class ReportShadowObserver(ShadowFactObserver):
         self.procedures = Procedures()
 
     def save(self) -> State:
-        """Also saves the procedures."""
+        """Return the procedures and the facts, for `restore`."""
         return {"procedures": self.procedures.save(), "facts": super().save()}
 
     def restore(self, state: State) -> None:

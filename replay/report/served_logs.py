@@ -13,7 +13,7 @@ from eventstore.errors import LogError
 from eventstore.folders import is_segment, segments_in
 from eventstore.reader import LogReader
 from replay.errors import ReplayError
-from replay.logs.packed import LOG_OF_INCIDENT, PACKED, packed_at, unpacked_log
+from replay.logs.packed import LOG_OF_INCIDENT, PACKED, packed_at, unpack_log
 from replay.times import iso_time
 
 _LOGS_MAX: Final = 1000
@@ -107,7 +107,7 @@ def content_of(one: ServedLog) -> Content:
         if archive.stat().st_size > _UNPACKED_MAX:
             return Content(one.kind, unknown="large: see its report")
         with TemporaryDirectory(prefix="refold-list-") as scratch:
-            log = unpacked_log(archive, Path(scratch))
+            log = unpack_log(archive, Path(scratch))
             if log is None:
                 return Content(one.kind, unknown="not imported: see its report")
             return structs.replace(_content(log), kind=one.kind)

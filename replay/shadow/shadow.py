@@ -7,7 +7,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Final, Protocol
 
-from controller.printable import printable
+from controller.escaping import escape_unprintable
 from eventstore.reader import LogReader
 from replay.agreement.live import EVIDENCE_MS, IsStopping, LiveAgreement, LiveSettings
 from replay.agreement.records_between import with_records_between
@@ -200,7 +200,7 @@ class Shadow:
         live, followed = self._live, self._import
         total = deepcopy(self._before)
         total.go_on(live.result)
-        total.logs.append(printable(followed.folder))
+        total.logs.append(escape_unprintable(followed.folder))
         total.source = total.logs[-1]
         total.unseen_decisions += live.unseen
         total.unseen_versions += followed.unseen_versions

@@ -22,7 +22,7 @@ from eventstore.snapshots import SnapshotName, read_snapshot
 from eventstore.verify import check_complete, check_ends
 from replay.errors import ReplayError
 from replay.garbage_collection import rare_garbage_collection
-from replay.logs.decode import configuration_of, recorded
+from replay.logs.decode import configuration_of, decode_recorded
 from replay.logs.open_log import open_reader
 from replay.logs.other_core import is_of_this_core
 from replay.logs.recorded_fold import fold_at_start, fold_event
@@ -142,7 +142,7 @@ def _verified_part(reader: LogReader, part: Part) -> PartResult | None:
     for record, stored in reader.records(
         EventFilter(first_seq=part.first_seq, last_seq=part.last_seq)
     ):
-        event = recorded(record)
+        event = decode_recorded(record)
         verifier.add(record, event, fold_event(fold, event), stored, fold.term)
     result = verifier.result()
     if result.mismatched or result.notes:

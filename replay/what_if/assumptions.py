@@ -6,7 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from controller.core import znodes
-from replay.what_if.causes import BrokerGone, ReplicaLagged
+from replay.what_if.causes import BrokerUnregistered, ReplicaLagged
 from replay.what_if.history import ClusterState, cluster_state_at, is_leaderless
 from replay.what_if.incident import Incident
 from replay.what_if.starting import LAG_MS, SESSION_MS, Continuation
@@ -53,7 +53,7 @@ def _assumptions(incident: Incident, continuation: Continuation) -> Iterator[Ass
     yield from _of_records(cluster, continuation)
     yield from _of_settings(incident, cluster, continuation)
     yield from _of_controller(incident, continuation)
-    failures = sum(isinstance(one.what, BrokerGone) for one in continuation.causes)
+    failures = sum(isinstance(one.what, BrokerUnregistered) for one in continuation.causes)
     yield Assumption(
         AssumptionKind.CAUSES_OF_FAILURES,
         failures,

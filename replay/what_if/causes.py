@@ -12,7 +12,7 @@ from controller.core import znodes
 from controller.core.configuration import Configuration
 from controller.core.znodes import Name
 from replay.errors import ReplayError
-from replay.explore.from_log.schedule import BegunFromLog, Schedule
+from replay.explore.from_log.schedule import RunFromLog, Schedule
 from replay.explore.verdict import input_line
 from replay.what_if.history import History
 from replay.world.inputs import (
@@ -33,7 +33,7 @@ _NAMES_MAX: Final = 5
 _NS_PER_MS: Final = 1_000_000
 
 
-class BrokerGone(Struct, frozen=True, tag_field="input", tag="broker_gone"):
+class BrokerUnregistered(Struct, frozen=True, tag_field="input", tag="broker_gone"):
     """The registration of a broker ended at `gone_ms`, by event `gone_seq`. `is_controlled`: after
     it had asked for a controlled shutdown, which is when the cause happened."""
 
@@ -43,7 +43,7 @@ class BrokerGone(Struct, frozen=True, tag_field="input", tag="broker_gone"):
     is_controlled: bool = False
 
 
-class BrokerBack(Struct, frozen=True, tag_field="input", tag="broker_back"):
+class BrokerRegistered(Struct, frozen=True, tag_field="input", tag="broker_back"):
     """A broker registered."""
 
     broker: int
@@ -71,7 +71,9 @@ class ControllerGone(Struct, frozen=True, tag_field="input", tag="controller_gon
     process: str
 
 
-What = BrokerGone | BrokerBack | BrokerBounced | ControllerGone | ReplicaLagged | Input
+What = (
+    BrokerUnregistered | BrokerRegistered | BrokerBounced | ControllerGone | ReplicaLagged | Input
+)
 
 
 class Cause(Struct, frozen=True):
@@ -151,7 +153,7 @@ class Causes(Schedule):
         """A broker is no longer registered."""
         seq, at_ms = self._first_seen(ns, broker)
         stopping = self._stopping.pop(broker, None)
-        what = BrokerGone(broker, seq, at_ms, is_controlled)
+        what = BrokerUnregistered(broker, seq, at_ms, is_controlled)
         if is_controlled and stopping is not None:
             self.found.append(Cause(*stopping, what, self.seq))
         else:
@@ -162,7 +164,7 @@ class Causes(Schedule):
     def broker_back(self, ns: int, broker: int) -> None:
         """A broker registered."""
         seq, at_ms = self._first_seen(ns, broker)
-        self.found.append(Cause(seq, at_ms, BrokerBack(broker), self.seq))
+        self.found.append(Cause(seq, at_ms, BrokerRegistered(broker), self.seq))
         self._register(broker, seq, at_ms)
 
     def broker_bounced(self, ns: int, broker: int) -> None:
@@ -170,7 +172,7 @@ class Causes(Schedule):
         seq, at_ms = self._first_seen(ns, broker)
         self.found.append(Cause(seq, at_ms, BrokerBounced(broker), self.seq))
 
-    def result(self) -> BegunFromLog:
+    def result(self) -> RunFromLog:
         """Not for this schedule: a log has one result for each moment."""
         raise NotImplementedError
 
@@ -190,11 +192,11 @@ class Causes(Schedule):
 def in_words(cause: Cause) -> str:
     """A cause in a few words."""
     match cause.what:
-        case BrokerGone(broker=broker, is_controlled=True):
+        case BrokerUnregistered(broker=broker, is_controlled=True):
             return f"broker {broker} shut down"
-        case BrokerGone(broker=broker):
+        case BrokerUnregistered(broker=broker):
             return f"the registration of broker {broker} ended"
-        case BrokerBack(broker=broker):
+        case BrokerRegistered(broker=broker):
             return f"broker {broker} registered"
         case BrokerBounced(broker=broker):
             return f"broker {broker} ended and registered again"

@@ -9,9 +9,9 @@ from controller.core.znodes import Name
 from replay.errors import ReplayError
 from replay.subjects import partition_named
 from replay.what_if.causes import (
-    BrokerBack,
     BrokerBounced,
-    BrokerGone,
+    BrokerRegistered,
+    BrokerUnregistered,
     Cause,
     causes_shown_by,
     in_words,
@@ -167,7 +167,7 @@ class _ChangeApplier:
     def _delay(self, seq: int, ms: int) -> None:
         for one in self._shown(seq, "delay"):
             what = one.what
-            if isinstance(what, BrokerGone):
+            if isinstance(what, BrokerUnregistered):
                 what = structs.replace(what, gone_ms=what.gone_ms + ms)
             later = structs.replace(one, at_ms=one.at_ms + ms, what=what)
             self._causes[self._causes.index(one)] = later
@@ -219,7 +219,7 @@ class _ChangeApplier:
         if self._is_registered(broker, seq):
             cause = Cause(seq, at_ms + BOUNCED_AFTER_MS, BrokerBounced(broker))
         else:
-            cause = Cause(seq, at_ms + REGISTERS_AFTER_MS, BrokerBack(broker))
+            cause = Cause(seq, at_ms + REGISTERS_AFTER_MS, BrokerRegistered(broker))
         self._add(seq, cause, f"broker {broker} restarted")
 
     def _cancel(self, text: str) -> None:

@@ -17,7 +17,7 @@ from controller.core.values import NO_LEADER
 from controller.core.znodes import Name
 from replay.errors import ReplayError
 from replay.explore.run import Run
-from replay.explore.verdict import checked
+from replay.explore.verdict import invariant_names
 from replay.subjects import partition_named
 from replay.what_if.history import (
     Change,
@@ -59,7 +59,7 @@ def condition_of(text: str, incident: Incident) -> Condition:
     """Parse a condition. Raises ReplayError if it is none, or about a partition or broker that the
     incident does not have."""
     words = text.split()
-    if len(words) == 1 and words[0] in checked():
+    if len(words) == 1 and words[0] in invariant_names():
         return InvariantCondition(words[0])
     try:
         topic, number = partition_named(words[0] if words else "")
@@ -81,7 +81,7 @@ def condition_of(text: str, incident: Incident) -> Condition:
 
 
 def _unknown(text: str) -> ReplayError:
-    similar = get_close_matches(text, checked(), n=3)
+    similar = get_close_matches(text, invariant_names(), n=3)
     hint = f": did you mean {' or '.join(similar)}?" if similar else ""
     return ReplayError(
         f"--invariant {text!r} is not {GRAMMAR}, with a broker of the log as N{hint}"

@@ -7,7 +7,7 @@ from controller.core.values import format_brokers
 from eventstore.filters import EventFilter
 from replay.description.events import event_in_words
 from replay.description.imported_events import imported_event_in_words
-from replay.logs.decode import recorded
+from replay.logs.decode import decode_recorded
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.what_if.causes import Cause, in_words
@@ -39,7 +39,7 @@ def event_texts(
             continue
         for record in log.reader.events(EventFilter(first_seq=seq, last_seq=seq)):
             if isinstance(log, RecordedLog):
-                found[seq] = where + event_in_words(recorded(record).event)
+                found[seq] = where + event_in_words(decode_recorded(record).event)
             else:
                 words = imported_event_in_words(event_of(record), log.begun.chroot)
                 found[seq] = where + words

@@ -27,8 +27,8 @@ from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.subjects import paths_of_transaction
 from replay.what_if.causes import (
-    BrokerBack,
-    BrokerGone,
+    BrokerRegistered,
+    BrokerUnregistered,
     Cause,
     Causes,
     ControllerGone,
@@ -207,7 +207,7 @@ def _without_shutdown(causes: list[Cause], history: History) -> int:
     end = len(causes)
     while end and _is_shutdown(causes[end - 1]):
         end -= 1
-    stopped = {one.what.broker for one in causes[end:] if isinstance(one.what, BrokerGone)}
+    stopped = {one.what.broker for one in causes[end:] if isinstance(one.what, BrokerUnregistered)}
     if stopped:
         first = causes[end].seq
         until = [one for one in history.changes if one.seq < first]
@@ -223,7 +223,7 @@ def _without_shutdown(causes: list[Cause], history: History) -> int:
 
 def _certain_if_first(cause: Cause, history: History) -> Cause:
     """The first start of a broker is not an event of the incident: it happens in every future."""
-    if not isinstance(cause.what, BrokerBack):
+    if not isinstance(cause.what, BrokerRegistered):
         return cause
     broker = cause.what.broker
     was_there = any(
@@ -234,7 +234,7 @@ def _certain_if_first(cause: Cause, history: History) -> Cause:
 
 
 def _is_shutdown(cause: Cause) -> bool:
-    if isinstance(cause.what, BrokerGone):
+    if isinstance(cause.what, BrokerUnregistered):
         return cause.what.is_controlled
     return isinstance(cause.what, ShutDownController | ControllerGone)
 

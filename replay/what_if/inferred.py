@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from controller.core.znodes import Name
-from replay.what_if.causes import BrokerGone, Cause
+from replay.what_if.causes import BrokerUnregistered, Cause
 from replay.what_if.history import (
     BrokerChange,
     History,
@@ -99,7 +99,7 @@ def with_shutdown_requests(history: History, causes: Sequence[Cause]) -> list[Ca
     removes the broker from the ISRs then."""
     found: list[Cause] = []
     for cause in causes:
-        if isinstance(cause.what, BrokerGone) and cause.what.is_controlled:
+        if isinstance(cause.what, BrokerUnregistered) and cause.what.is_controlled:
             first = _leaves_isrs(history, cause.what)
             if first is not None:
                 cause = Cause(first.seq, first.at_ms, cause.what, cause.seq)
@@ -107,7 +107,7 @@ def with_shutdown_requests(history: History, causes: Sequence[Cause]) -> list[Ca
     return found
 
 
-def _leaves_isrs(history: History, gone: BrokerGone) -> PartitionChange | None:
+def _leaves_isrs(history: History, gone: BrokerUnregistered) -> PartitionChange | None:
     before: dict[Name, PartitionSnapshot] = {}
     for change in history.changes:
         if change.seq > gone.gone_seq:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from controller.core.znodes import Name
-from replay.what_if.causes import BrokerGone, Cause, CopyingReplica, ReplicaLagged
+from replay.what_if.causes import BrokerUnregistered, Cause, CopyingReplica, ReplicaLagged
 from replay.what_if.history import (
     BrokerChange,
     History,
@@ -27,7 +27,7 @@ _Replica = tuple[int, Name]
 
 def replica_lags(history: History, causes: Sequence[Cause]) -> list[Cause]:
     """The followers that fell out of the ISR of a leader that stayed, while their brokers ran."""
-    gone = [one for one in causes if isinstance(one.what, BrokerGone)]
+    gone = [one for one in causes if isinstance(one.what, BrokerUnregistered)]
     before: dict[Name, PartitionSnapshot] = {}
     running: dict[int, None] = {}
     found: list[Cause] = []
@@ -107,7 +107,7 @@ def copying_replicas(history: History, causes: Sequence[Cause]) -> list[CopyingR
 def _ends(gone: Sequence[Cause], broker: int, at_ms: int) -> bool:
     """Whether a broker is about to be gone."""
     return any(
-        isinstance(one.what, BrokerGone)
+        isinstance(one.what, BrokerUnregistered)
         and one.what.broker == broker
         and one.at_ms - _SOON_MS <= at_ms <= one.what.gone_ms + _AT_ONCE_MS
         for one in gone

@@ -26,7 +26,7 @@ from replay.logs.packed import packed_at
 from replay.logs.saved_runs import RUN_FILE, folder_named_by
 from replay.progress import Progress, unreported
 from replay.times import iso_time
-from replay.what_if.causes import BrokerBack, BrokerBounced, BrokerGone, Cause
+from replay.what_if.causes import BrokerBounced, BrokerRegistered, BrokerUnregistered, Cause
 from replay.what_if.continuing import ContinuedRun
 from replay.what_if.history import History
 from replay.what_if.incident import Incident, read_incident
@@ -143,7 +143,7 @@ def _parts(inputs: Sequence[Input]) -> Iterator[Cause]:
         if isinstance(one, CrashBroker | StopBroker) and one.restart_after_ms is not None:
             yield Cause(0, one.at_ms, structs.replace(one, restart_after_ms=None))
             back_ms = one.at_ms + one.restart_after_ms + REGISTERS_AFTER_MS
-            yield Cause(0, back_ms, BrokerBack(one.broker))
+            yield Cause(0, back_ms, BrokerRegistered(one.broker))
         else:
             yield Cause(0, one.at_ms, one)
 
@@ -163,9 +163,9 @@ def _shown(logged: Sequence[Cause], cause: Cause, shift_ms: int) -> Cause | None
 
 def _is_same(shown: Cause, cause: Cause) -> bool:
     match shown.what, cause.what:
-        case BrokerGone() | BrokerBounced() as gone, CrashBroker() | StopBroker() as end:
+        case BrokerUnregistered() | BrokerBounced() as gone, CrashBroker() | StopBroker() as end:
             return gone.broker == end.broker
-        case BrokerBack() as back, BrokerBack() as start:
+        case BrokerRegistered() as back, BrokerRegistered() as start:
             return back.broker == start.broker
         case one, other:
             return type(one) is type(other)

@@ -67,7 +67,7 @@ class Jump(Struct, frozen=True):
     is_exact: bool
 
 
-class Curve(Struct):
+class LikelihoodCurve(Struct):
     """The points so far, by event, and the jumps, the largest rise first. `runs`: how many of the
     futures were run; those with equal causes are run once. `moments`: how many moments were to be
     tried, which are more than the points if the search was interrupted."""
@@ -94,7 +94,7 @@ class Search(Struct, frozen=True):
 
 def point_of_no_return(
     incident: Incident, changed: ChangedIncident, search: Search, progress: Progress = unreported
-) -> Curve:
+) -> LikelihoodCurve:
     """Find where the likelihood of a bad outcome changes. `changed` has the causes and settings
     that all futures begin with. Raises ReplayError if a worker process ends."""
     searching = _CurveSearch(incident, changed, search, progress)
@@ -132,7 +132,7 @@ class _CurveSearch:
     def __init__(
         self, incident: Incident, changed: ChangedIncident, search: Search, progress: Progress
     ) -> None:
-        self.curve = Curve(search.seed)
+        self.curve = LikelihoodCurve(search.seed)
         self._incident = incident
         self._changed = changed
         self._search = search

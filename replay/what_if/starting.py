@@ -14,9 +14,9 @@ from controller.core.configuration import Configuration
 from controller.core.znodes.topics import TopicContent, write_topic
 from replay.logs.older_events import SETTINGS_OF_THIS_VERSION
 from replay.what_if.causes import (
-    BrokerBack,
     BrokerBounced,
-    BrokerGone,
+    BrokerRegistered,
+    BrokerUnregistered,
     Cause,
     ControllerGone,
     CopyingReplica,
@@ -123,7 +123,7 @@ def continuation_after(
     stopping = [
         one.what.broker
         for one in causes
-        if isinstance(one.what, BrokerGone) and one.seq <= seq < one.what.gone_seq
+        if isinstance(one.what, BrokerUnregistered) and one.seq <= seq < one.what.gone_seq
     ]
     failed = [
         structs.replace(one.what, at_ms=_DISKS_FAIL_MS)
@@ -206,7 +206,7 @@ def _repeated(
 
 def _restarted(causes: Iterable[Cause], broker: int, first: int, last: int) -> bool:
     return any(
-        isinstance(one.what, BrokerBack | BrokerBounced)
+        isinstance(one.what, BrokerRegistered | BrokerBounced)
         and one.what.broker == broker
         and first < one.seq <= last
         for one in causes
@@ -304,10 +304,10 @@ class _Inputs:
         """Add what a cause needs."""
         at_ms = max(self._continuation.first_ms, cause.at_ms + self._continuation.shift_ms)
         match cause.what:
-            case BrokerGone(broker=broker) as gone:
+            case BrokerUnregistered(broker=broker) as gone:
                 if broker not in self._down:
                     self._gone(at_ms, gone, cause)
-            case BrokerBack(broker=broker):
+            case BrokerRegistered(broker=broker):
                 self._back(at_ms, broker)
             case BrokerBounced(broker=broker):
                 if broker not in self._down:
@@ -328,7 +328,7 @@ class _Inputs:
         self._down[one.broker] = len(self.inputs)
         self.inputs.append(one)
 
-    def _gone(self, at_ms: int, gone: BrokerGone, cause: Cause) -> None:
+    def _gone(self, at_ms: int, gone: BrokerUnregistered, cause: Cause) -> None:
         if gone.is_controlled:
             self._end(StopBroker(at_ms, gone.broker, None))
             return

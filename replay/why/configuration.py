@@ -10,7 +10,7 @@ from controller.core.znodes.config import broker_config_path, topic_config_path
 from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view.from_znodes import config_of
 from replay.cluster_view.views import PartitionView
-from replay.description.phrases import broker_list, joined
+from replay.description.phrases import broker_list, enumeration
 
 _SIDES: Final = ("leader", "follower")
 _UNCLEAN: Final = "unclean.leader.election.enable"
@@ -54,7 +54,7 @@ def throttles_of_topic(configuration: ConfigOverrides, partitions: Sequence[Part
         if is_behind(one) and (limits := limits_of(configuration, one)):
             names.setdefault(limits, []).append(one.name)
     return "".join(
-        f" The replication of {joined(some)} is throttled to {limits}."
+        f" The replication of {enumeration(some)} is throttled to {limits}."
         for limits, some in names.items()
     )
 
@@ -71,7 +71,7 @@ def limits_of(configuration: ConfigOverrides, partition: PartitionView) -> str:
         for broker in _throttled(configuration, partition, side):
             if rate := _rate(configuration, broker, side):
                 brokers.setdefault((side, rate), []).append(broker)
-    return joined(
+    return enumeration(
         f"{rate} on {'broker' if len(several) == 1 else 'brokers'} {broker_list(several)}"
         f" ({_key(side)})"
         for (side, rate), several in brokers.items()

@@ -152,7 +152,7 @@ class ReplicaDeletion(Fact, frozen=True, kw_only=True, tag="replica_deletion"):
     is_remembered: bool = True
 
 
-class RecordKnown(Fact, frozen=True, kw_only=True, tag="record_known"):
+class RecordZnodeObserved(Fact, frozen=True, kw_only=True, tag="record_known"):
     """The controller wrote or removed the record of a move below /admin/reassignments, or found it
     at a failover. `route` is the znode or API by which the move was requested."""
 
@@ -163,7 +163,7 @@ class RecordKnown(Fact, frozen=True, kw_only=True, tag="record_known"):
     route: str = ""
 
 
-class CancelKnown(Fact, frozen=True, kw_only=True, tag="cancellation"):
+class CancelZnodeObserved(Fact, frozen=True, kw_only=True, tag="cancellation"):
     """/admin/reassign_cancel was created, changed or removed, or found by the controller."""
 
     partition: str
@@ -278,8 +278,8 @@ AnyFact = (
     | MoveGivenUp
     | RollbackStep
     | ReplicaDeletion
-    | RecordKnown
-    | CancelKnown
+    | RecordZnodeObserved
+    | CancelZnodeObserved
     | LogEnded
     | CommandsUnrecorded
     | IsrRequested

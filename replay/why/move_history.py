@@ -16,15 +16,15 @@ from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
     BrokerChanged,
-    CancelKnown,
     Cancellation,
+    CancelZnodeObserved,
     CommandsUnrecorded,
     LeftUnchanged,
     LogEnded,
     MoveGivenUp,
     NoticeIssued,
     ReassignmentRequested,
-    RecordKnown,
+    RecordZnodeObserved,
     ReplicaDeletion,
     RoleChanged,
     RollbackStep,
@@ -64,10 +64,10 @@ class _MoveHistory:
     def __init__(self, partition: str) -> None:
         self._partition = partition
         self._moves: list[MoveBuilder] = []
-        self._record: RecordKnown | None = None
+        self._record: RecordZnodeObserved | None = None
         self._assignment = NO_ASSIGNMENT
         self._requests: list[ReassignmentRequested] = []
-        self._cancel: list[CancelKnown] = []
+        self._cancel: list[CancelZnodeObserved] = []
         self._epoch = 0
         self._others: tuple[int, ...] = ()
         self._elected_by: RoleChanged | None = None
@@ -78,8 +78,8 @@ class _MoveHistory:
         match fact:
             case ReassignmentRequested():
                 self._requests.append(fact)
-            case RecordKnown():
-                self._record_known(fact)
+            case RecordZnodeObserved():
+                self._record_znode_observed(fact)
             case AssignmentWritten():
                 self._assigned(fact)
             case MoveGivenUp():
@@ -88,8 +88,8 @@ class _MoveHistory:
                 self._waits(fact)
             case LeftUnchanged(code=code) if code == _GIVEN_UP:
                 self._rollback_given_up(fact)
-            case CancelKnown():
-                self._cancel_known(fact)
+            case CancelZnodeObserved():
+                self._cancel_znode_observed(fact)
             case NoticeIssued(code=code, subject=subject) if code == NOT_CANCELLED:
                 if subject == self._partition:
                     self._not_cancelled(fact)
@@ -170,7 +170,7 @@ class _MoveHistory:
         self._moves.append(move)
 
     def _route(
-        self, fact: AssignmentWritten, record: RecordKnown | None
+        self, fact: AssignmentWritten, record: RecordZnodeObserved | None
     ) -> tuple[str, str, ReassignmentRequested | None]:
         """The route, the request in more detail, and the fact about the request."""
         asked = self._asked_for(fact.after.target)
@@ -194,7 +194,7 @@ class _MoveHistory:
         moved = [one for one in asked if one.via == asked[-1].moved_from]
         return next(reversed(moved or asked), None)
 
-    def _record_known(self, fact: RecordKnown) -> None:
+    def _record_znode_observed(self, fact: RecordZnodeObserved) -> None:
         move = self._last
         if fact.how == "removed":
             self._record = None
@@ -212,7 +212,7 @@ class _MoveHistory:
         elif fact.how == "found" and self._open is None:
             self._left_over(fact)
 
-    def _add_record(self, move: MoveBuilder, record: RecordKnown) -> None:
+    def _add_record(self, move: MoveBuilder, record: RecordZnodeObserved) -> None:
         move.has_record, move.origin = True, record.originals
         move.route = move.route or record.route
         key, event = move.events[0]
@@ -227,7 +227,7 @@ class _MoveHistory:
             text = "refold does not know of the cancellation, which no znode records"
             move.give_up_rollback(record, text)
 
-    def _left_over(self, record: RecordKnown) -> None:
+    def _left_over(self, record: RecordZnodeObserved) -> None:
         """The record of a move that had ended when the log began."""
         replicas = self._assignment.replicas
         if self._assignment.is_being_reassigned or not replicas:
@@ -303,7 +303,7 @@ class _MoveHistory:
             move.waits.append(OpenWait(fact.text, fact))
             move.add_event(fact, "waits", fact.text)
 
-    def _cancel_known(self, fact: CancelKnown) -> None:
+    def _cancel_znode_observed(self, fact: CancelZnodeObserved) -> None:
         self._cancel.append(fact)
         move = self._last
         if move is None or not (move.is_followed or move.is_ended_by_others):

@@ -47,12 +47,12 @@ from replay.description.events import request_in_words
 from replay.description.phrases import broker_list
 from replay.subjects import paths_of_command
 from replay.why.facts import (
-    CancelKnown,
     Cancellation,
+    CancelZnodeObserved,
     Cause,
     MoveGivenUp,
     ReassignmentRequested,
-    RecordKnown,
+    RecordZnodeObserved,
     ReplicaDeletion,
     RollbackStep,
 )
@@ -387,7 +387,7 @@ class MoveObserver(Checkpointed):
         self._known.cancellation = complete
         if self._created == known:
             self._created = complete
-        self._replace_last(CancelKnown, czxid=czxid)
+        self._replace_last(CancelZnodeObserved, czxid=czxid)
 
     def _on_cancel_gone(self) -> None:
         if self._known.cancellation is not None:
@@ -396,11 +396,11 @@ class MoveObserver(Checkpointed):
             self._add_cancel("removed", czxid)
 
     def _on_cancel_forced(self) -> None:
-        noted = [one for one in self._observer.facts if isinstance(one, CancelKnown)]
+        noted = [one for one in self._observer.facts if isinstance(one, CancelZnodeObserved)]
         if noted and not noted[-1].is_forced:
-            self._replace_last(CancelKnown, is_forced=True)
+            self._replace_last(CancelZnodeObserved, is_forced=True)
 
-    def _replace_last(self, kind: type[CancelKnown], **fields: object) -> None:
+    def _replace_last(self, kind: type[CancelZnodeObserved], **fields: object) -> None:
         facts = self._observer.facts
         for place in range(len(facts) - 1, -1, -1):
             if isinstance(facts[place], kind):
@@ -409,7 +409,7 @@ class MoveObserver(Checkpointed):
 
     def _add_cancel(self, how: str, czxid: int) -> None:
         self._observer.add(
-            CancelKnown, partition=self._partition, how=how, czxid=czxid, because=None
+            CancelZnodeObserved, partition=self._partition, how=how, czxid=czxid, because=None
         )
 
     def _note_seen_in_term(self, what: str) -> bool:
@@ -435,14 +435,14 @@ class MoveObserver(Checkpointed):
                 continue
             if isinstance(operation, Delete):
                 self._known.record = None
-                self._observer.add(RecordKnown, partition=self._partition, how="removed")
+                self._observer.add(RecordZnodeObserved, partition=self._partition, how="removed")
             elif error == OK and isinstance(operation, SetData | Create):
                 self._note_seen_in_term("record")
                 self._note_record("written", read_reassignment(operation.path, operation.data))
 
     def _note_record(self, how: str, record: Reassignment) -> None:
         self._observer.add(
-            RecordKnown,
+            RecordZnodeObserved,
             partition=self._partition,
             how=how,
             target=record.replicas,
@@ -450,7 +450,7 @@ class MoveObserver(Checkpointed):
             route=route_of(record),
         )
         noted = self._observer.facts[-1]
-        assert isinstance(noted, RecordKnown), "the record was just added"
+        assert isinstance(noted, RecordZnodeObserved), "the record was just added"
         self._known.record = noted
 
 

@@ -9,7 +9,13 @@ from controller.core.triggers import Trigger
 from controller.core.values import NO_ASSIGNMENT, Assignment, LeaderAndIsr
 from controller.core.znodes import REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA
 from replay.subjects import partition_named
-from replay.why.facts import AnyFact, Cancellation, Cause, ReassignmentRequested, RecordKnown
+from replay.why.facts import (
+    AnyFact,
+    Cancellation,
+    Cause,
+    ReassignmentRequested,
+    RecordZnodeObserved,
+)
 from replay.why.subject import Subject
 
 API: Final = "AlterPartitionReassignments"
@@ -22,7 +28,7 @@ class KnownZnodes(Struct):
 
     states: dict[tuple[str, int], LeaderAndIsr]
     assignments: dict[tuple[str, int], Assignment]
-    record: RecordKnown | None = None
+    record: RecordZnodeObserved | None = None
     cancellation: Cancellation | None = None
 
 

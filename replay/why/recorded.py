@@ -17,7 +17,7 @@ from eventstore.records import CommandRecord, EventRecord, Header
 from replay.cluster_view.views import ClusterView
 from replay.cluster_view.waiting import with_times
 from replay.errors import ReplayError
-from replay.logs.decode import recorded, time_of
+from replay.logs.decode import decode_recorded, time_of
 from replay.logs.open_log import RecordedLog
 from replay.logs.other_core import is_of_this_core, recorded_by
 from replay.logs.recorded_fold import fold_at_start
@@ -171,7 +171,7 @@ class Run:
         record = taken.record
         self._order = order
         try:
-            event = recorded(record)
+            event = decode_recorded(record)
             derived = self.observer.fold_event(event)
         except ReplayError as error:
             if not self._name:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA
-from replay.why.facts import CancelKnown, Cancellation, ReassignmentRequested
+from replay.why.facts import Cancellation, CancelZnodeObserved, ReassignmentRequested
 from replay.why.move_builder import MoveBuilder
 from replay.why.noted_facts import API
 
@@ -13,7 +13,7 @@ def probable_cause(
     move: MoveBuilder,
     until: int | None,
     asked: Sequence[ReassignmentRequested],
-    cancel: Sequence[CancelKnown],
+    cancel: Sequence[CancelZnodeObserved],
 ) -> Cancellation | None:
     """The request, entry or cancellation that probably undid a move; `until` is the event at which
     the next move begins.
@@ -40,12 +40,14 @@ def probable_cause(
     return _of_request(found[-1]) if found else None
 
 
-def _cancel_in_effect(move: MoveBuilder, cancel: Sequence[CancelKnown]) -> Cancellation | None:
+def _cancel_in_effect(
+    move: MoveBuilder, cancel: Sequence[CancelZnodeObserved]
+) -> Cancellation | None:
     if move.route not in ("", REASSIGN_PARTITIONS):
         return None
     assert move.ended is not None, "a rolled back move has ended"
     is_over = move.ended is move.first
-    found: CancelKnown | None = None
+    found: CancelZnodeObserved | None = None
     for one in cancel:
         if one.seq > move.ended.seq and not (is_over and found is None):
             break
@@ -56,7 +58,7 @@ def _cancel_in_effect(move: MoveBuilder, cancel: Sequence[CancelKnown]) -> Cance
     return cancellation_of(found) if found is not None else None
 
 
-def cancellation_of(known: CancelKnown) -> Cancellation:
+def cancellation_of(known: CancelZnodeObserved) -> Cancellation:
     """/admin/reassign_cancel, as a controller learned of it."""
     is_created = known.how == "created"
     how: Literal["created", "found"] = "created" if is_created else "found"

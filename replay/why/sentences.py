@@ -13,8 +13,8 @@ from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
     BrokerChanged,
-    CancelKnown,
     Cancellation,
+    CancelZnodeObserved,
     CommandsUnrecorded,
     DeletionSent,
     IsrRequested,
@@ -24,7 +24,7 @@ from replay.why.facts import (
     NoLeader,
     NoticeIssued,
     ReassignmentRequested,
-    RecordKnown,
+    RecordZnodeObserved,
     ReplicaDeletion,
     RoleChanged,
     RollbackStep,
@@ -83,10 +83,10 @@ def sentence(fact: AnyFact) -> str:
             return f"{partition}: step {step} of 7: {text}"
         case ReplicaDeletion():
             return f"{fact.partition}: {deletion(fact)}"
-        case RecordKnown(partition=partition, how=how, target=target):
+        case RecordZnodeObserved(partition=partition, how=how, target=target):
             return f"{partition}: the record of its move to {broker_list(target)} is {how}"
-        case CancelKnown():
-            return _cancel_known(fact)
+        case CancelZnodeObserved():
+            return _cancel_znode_observed(fact)
         case LogEnded():
             return "the log ends here (not closed)"
         case CommandsUnrecorded():
@@ -179,7 +179,7 @@ def pending_deletion(broker: int, *, is_live: bool, is_remembered: bool = True) 
     return f"{head} pending: {why}; it is sent again when the broker returns"
 
 
-def _cancel_known(fact: CancelKnown) -> str:
+def _cancel_znode_observed(fact: CancelZnodeObserved) -> str:
     forced = ", forced" if fact.is_forced else ""
     return f"{REASSIGN_CANCEL} was {fact.how}{_czxid(fact.czxid, ' (')}{forced}"
 

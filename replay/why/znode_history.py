@@ -47,9 +47,9 @@ from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
     BrokerChanged,
-    CancelKnown,
+    CancelZnodeObserved,
     ReassignmentRequested,
-    RecordKnown,
+    RecordZnodeObserved,
     RoleChanged,
     StateWritten,
     TopicChanged,
@@ -268,7 +268,7 @@ class ZnodeHistory:
             how, czxid = "created", transaction.zxid if transaction is not None else -1
         for partition in self.cancelled_partitions():
             self._add(
-                CancelKnown,
+                CancelZnodeObserved,
                 partition=partition,
                 how=how,
                 czxid=czxid,
@@ -277,14 +277,14 @@ class ZnodeHistory:
 
     def _record(self, path: str, partition: str, one: _Operation) -> None:
         if isinstance(one, Delete):
-            self._add(RecordKnown, partition=partition, how="removed")
+            self._add(RecordZnodeObserved, partition=partition, how="removed")
             return
         try:
             record = read_reassignment(path, one.data)
         except ZnodeError:
             return
         self._add(
-            RecordKnown,
+            RecordZnodeObserved,
             partition=partition,
             how="written",
             target=record.replicas,

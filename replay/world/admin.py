@@ -68,19 +68,19 @@ class Admin:
     # The session has no watches and no ephemeral znodes.
 
     def session_started(self, session: int) -> None:
-        """See SessionOwner."""
+        """A new session is established: nothing to do."""
 
     def session_resumed(self) -> None:
-        """See SessionOwner."""
+        """The session is resumed: nothing to do."""
 
     def connection_lost(self) -> None:
-        """See SessionOwner."""
+        """The connection is lost: nothing to do."""
 
     def session_expired(self) -> None:
-        """See SessionOwner."""
+        """The session has expired: nothing to do."""
 
     def watch_fired(self, event: WatchFired) -> None:
-        """See SessionOwner."""
+        """Never called: no watch is set."""
 
 
 class _Running:

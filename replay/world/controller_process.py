@@ -132,7 +132,7 @@ class ControllerProcess:
     # Acts
 
     def begin_act(self, what: str) -> bool:
-        """See ActGuard."""
+        """Count an act. False: the process has ended, and the act must not happen."""
         if self.run is None:
             return False
         self._what = what
@@ -142,7 +142,7 @@ class ControllerProcess:
         return True
 
     def end_act(self) -> None:
-        """See ActGuard."""
+        """Report the act, and crash if a crash point follows it."""
         self._observer.acted(self.process, self.acts, self._what)
         if self._crash_points:
             self._pass_crash_points(self.acts, is_before=False)

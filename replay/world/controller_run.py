@@ -193,7 +193,7 @@ class ControllerRun:
     # Commands
 
     def _carry_out(self, issued: Issued) -> None:
-        """As Daemon.carry_out."""
+        """Carry out a command, as `Daemon.carry_out` does."""
         match issued.command:
             case Notice():
                 return

@@ -55,7 +55,7 @@ class Scheduler:
         return self.add(at_us, ScheduledAction(at_us, action))
 
     def add(self, at_us: int, scheduled: ScheduledAction) -> ScheduledAction:
-        """As `at`."""
+        """Schedule an action that exists already."""
         if at_us < self.now_us:
             at_us = scheduled.at_us = self.now_us
         self._order += 1
@@ -115,7 +115,7 @@ class ProcessClock:
         return self._scheduler.add(at_us, ScheduledAction(at_us, action, self))
 
     def after(self, delay_us: int, action: Action) -> ScheduledAction:
-        """As `Scheduler.after`."""
+        """Schedule an action after a delay. It is lost if the process ends before."""
         return self.at(self._scheduler.now_us + delay_us, action)
 
     def pause(self) -> None:

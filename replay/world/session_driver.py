@@ -103,7 +103,7 @@ class SessionDriver:
     # The network calls these
 
     def connected(self, connection: Connection) -> None:
-        """See Endpoint."""
+        """The connection to ZooKeeper is established: begin the handshake."""
         if self._is_over or self._session.phase is Phase.CLOSED:
             # The session was closed before there was a connection.
             connection.close()
@@ -114,14 +114,14 @@ class SessionDriver:
             self._send_and_report()
 
     def received(self, connection: Connection, message: Message) -> None:
-        """See Endpoint."""
+        """Pass the bytes of ZooKeeper to the session."""
         if not self._is_over and connection is self._connection:
             assert isinstance(message, bytes)
             self._session.received(message, self._now_ms)
             self._send_and_report()
 
     def disconnected(self, connection: Connection | None) -> None:
-        """See Endpoint."""
+        """The connection is lost or was refused: connect again."""
         if self._is_over:
             return
         if connection is None:

@@ -135,7 +135,7 @@ class ZooKeeperClient:
     # The network calls these
 
     def connected(self, connection: Connection) -> None:
-        """See Endpoint."""
+        """Request a session, or the previous one."""
         if self._is_over:
             connection.close()
         else:
@@ -147,7 +147,7 @@ class ZooKeeperClient:
             self._look_later()
 
     def received(self, connection: Connection, message: Message) -> None:
-        """See Endpoint."""
+        """Handle a reply, a watch event or the answer to the session request."""
         if self._is_over or connection is not self._connection:
             return
         self._heard_us = self._scheduler.now_us
@@ -161,7 +161,7 @@ class ZooKeeperClient:
             self._connected(message)
 
     def disconnected(self, connection: Connection | None) -> None:
-        """See Endpoint."""
+        """The connection is lost: connect again."""
         if not self._is_over and connection is self._connection:
             self._lose()
 

@@ -23,7 +23,7 @@ from controller.core.events import Event
 from controller.wire.admin.apis import ADMIN_APIS
 from controller.wire.apis import Api
 from controller.wire.controller_requests import BROKER_APIS
-from replay.description.api_requests import described_request, described_response
+from replay.description.api_requests import request_lines, response_lines
 from replay.description.bulk_json import json_of_each
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import call
@@ -79,8 +79,8 @@ def test_daemon_without_role_refuses_request_with_answer_of_its_kind(kind: type[
 @EVERY_REQUEST
 def test_log_describes_request_and_refusal(kind: type[Any]) -> None:
     request = sample(kind)
-    assert described_request(request)[0].startswith(name_of(kind))
-    refusal = described_response(request.refusal(41))[0]
+    assert request_lines(request)[0].startswith(name_of(kind))
+    refusal = response_lines(request.refusal(41))[0]
     assert refusal.startswith(f"answer to request {request.request}: ")
 
 

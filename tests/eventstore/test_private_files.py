@@ -115,7 +115,7 @@ def test_folder_below_one_that_another_group_may_write_is_refused(tmp_path: Path
         LogWriter.create(parent / "other", header())
 
 
-def test_folder_behind_a_link_is_checked_where_it_is(tmp_path: Path) -> None:
+def test_folder_named_by_a_link_is_checked_where_it_is(tmp_path: Path) -> None:
     real = tmp_path / "open" / "log"
     real.mkdir(parents=True, mode=0o700)
     real.parent.chmod(0o777)

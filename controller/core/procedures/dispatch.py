@@ -228,7 +228,7 @@ def _creation(trigger: Trigger) -> CreateTopicsReceived | None:
 
 def _unified(asked: CreateTopicsReceived) -> dict[str, None]:
     """The topic names of a request, each in the common form of colliding names."""
-    return dict.fromkeys(topic_names.unified(one.name) for one in asked.topics)
+    return dict.fromkeys(topic_names.unify_collision_chars(one.name) for one in asked.topics)
 
 
 def _isr_changes(controller: Controller) -> tuple[tuple[str, int], ...]:

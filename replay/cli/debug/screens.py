@@ -32,11 +32,11 @@ class AskScreen(ModalScreen[str | None]):
                 yield Static(Text(self._hint))
 
     def on_input_submitted(self, submitted: Input.Submitted) -> None:
-        """Enter."""
+        """Close the screen with the text."""
         self.dismiss(submitted.value)
 
     def action_cancel(self) -> None:
-        """Escape."""
+        """Close the screen without a result."""
         self.dismiss(None)
 
 
@@ -59,7 +59,7 @@ class ChooseScreen(ModalScreen[int | None]):
         self.dismiss(chosen.option_index)
 
     def action_cancel(self) -> None:
-        """Escape."""
+        """Close the screen without a result."""
         self.dismiss(None)
 
 
@@ -105,7 +105,7 @@ class SubjectScreen(ModalScreen[str | None]):
         self.dismiss(self._names[chosen.option_index])
 
     def action_cancel(self) -> None:
-        """Escape."""
+        """Close the screen without a result."""
         self.dismiss(None)
 
 
@@ -130,5 +130,5 @@ class TextScreen(ModalScreen[None]):
                 )
 
     def action_cancel(self) -> None:
-        """Escape."""
+        """Close the screen without a result."""
         self.dismiss(None)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.output import print_result, print_table
-from controller.printable import printable
+from controller.escaping import escape_unprintable
 from replay.cli.fleet.completeness import INCOMPLETE, print_incomplete
 from replay.cli.fleet.options import (
     Conf,
@@ -109,7 +109,7 @@ def _print(analysis: "Analysis") -> None:
 def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
-    return "" if value is None else printable(value)
+    return "" if value is None else escape_unprintable(value)
 
 
 def report(

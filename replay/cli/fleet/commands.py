@@ -9,7 +9,7 @@ import typer
 
 from controller.cli.output import print_result
 from controller.core.values import counted
-from controller.printable import printable
+from controller.escaping import escape_unprintable
 from replay.cli.fleet.analysis import analyse, report
 from replay.cli.fleet.completeness import INCOMPLETE, print_incomplete
 from replay.cli.fleet.live import live
@@ -163,7 +163,7 @@ def package(
 def _print(result: "IngestResult") -> None:
     print_incomplete(result.examples, result.set_aside, result.logs_with_notes, result.incomplete)
     for one in result.passed_over:
-        names = some(map(printable, one.names), ", ")
+        names = some(map(escape_unprintable, one.names), ", ")
         typer.echo(f"passed over: {one.kind}, {counted(one.files, 'file')}: {names}")
     added = "nothing new"
     if result.events or result.commands:

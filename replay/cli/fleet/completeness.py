@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from controller.printable import printable
+from controller.escaping import escape_unprintable
 
 if TYPE_CHECKING:
     from replay.fleet.manifest import LogCompleteness
@@ -27,11 +27,11 @@ def print_incomplete(
     have warnings."""
     for one in set_aside:
         text = one.reason if one.reason.startswith(one.path) else f"{one.path}: {one.reason}"
-        typer.echo(f"set aside: {printable(text)}")
+        typer.echo(f"set aside: {escape_unprintable(text)}")
     if all_set_aside > len(set_aside):
         typer.echo(f"set aside: {all_set_aside - len(set_aside)} more")
     for log in logs:
-        where = f"cluster {printable(log.cluster)}, log {log.log}"
+        where = f"cluster {escape_unprintable(log.cluster)}, log {log.log}"
         _print_texts(f"incomplete: {where}", log.lacking)
         _print_texts(f"warning: {where}", log.warnings)
         if log.not_understood:
@@ -43,6 +43,6 @@ def print_incomplete(
 
 def _print_texts(head: str, texts: Sequence[str]) -> None:
     for text in texts[:_TEXTS_MAX]:
-        typer.echo(f"{head}: {printable(text)}")
+        typer.echo(f"{head}: {escape_unprintable(text)}")
     if len(texts) > _TEXTS_MAX:
         typer.echo(f"{head}: {len(texts) - _TEXTS_MAX} more")

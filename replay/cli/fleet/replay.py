@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from controller.cli.output import print_result, print_table
-from controller.printable import printable
+from controller.escaping import escape_unprintable
 from replay.cli.fleet.completeness import INCOMPLETE, print_incomplete
 from replay.cli.fleet.options import (
     Conf,
@@ -129,7 +129,7 @@ def _print(result: "ReplayResult") -> None:
 
     print_incomplete(result.examples, result.set_aside, result.incomplete_logs, result.incomplete)
     for one in result.failures:
-        where = f"cluster {printable(one.cluster)}, log {one.log}"
+        where = f"cluster {escape_unprintable(one.cluster)}, log {one.log}"
         typer.echo(f"failed: {where}, version {one.version}: {one.reason}")
     if result.failed > len(result.failures):
         typer.echo(f"failed: {result.failed - len(result.failures)} more")
@@ -140,7 +140,7 @@ def _print(result: "ReplayResult") -> None:
     for of in result.versions:
         counts = (of.logs, of.failed, of.decisions, of.agreed, of.divergences, of.harmless)
         more = (of.explained, of.unjudged, of.left)
-        name = escape(printable(f"{of.version} ({of.code})"))
+        name = escape(escape_unprintable(f"{of.version} ({of.code})"))
         versions.add_row(name, *map(str, (*counts, *more)))
     print_table(versions)
     for of in result.versions:
@@ -164,7 +164,7 @@ def _print(result: "ReplayResult") -> None:
             sizes = map(str, (*decided, rule.divergences, rule.first, rule.following))
             place = "" if rule.log is None else f"{rule.log} event {rule.seq}"
             names = (rule.version, rule.rule or "(none)", rule.cluster)
-            rules.add_row(*(escape(printable(name)) for name in names), *sizes, place)
+            rules.add_row(*(escape(escape_unprintable(name)) for name in names), *sizes, place)
         print_table(rules)
         if result.all_rules > _RULES_SHOWN:
             typer.echo(
@@ -182,8 +182,8 @@ def _list(count: int, found: "Sequence[ListedDivergence]") -> None:
     for one in found:
         about = f" ({', '.join(one.partitions)})" if one.partitions else ""
         typer.echo(
-            f"cluster {printable(one.cluster)}, log {one.log}, event {one.seq} at {one.time},"
-            f" version {one.version}:"
+            f"cluster {escape_unprintable(one.cluster)}, log {one.log}, event {one.seq} "
+            f"at {one.time}, version {one.version}:"
         )
         typer.echo(f"  {one.what} {one.kind} {one.target}{about}, by {one.rule or 'no rule'}")
         if not one.is_first:

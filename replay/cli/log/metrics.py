@@ -16,7 +16,7 @@ from eventstore.reader import LogReader
 from replay.cli.exit_status import DAMAGED, errors_in_one_line
 from replay.cli.log_notes import note_unchecked
 from replay.cli.options import At, Json, Log, log_position
-from replay.logs.decode import recorded, require_recorded, time_of
+from replay.logs.decode import decode_recorded, require_recorded, time_of
 from replay.logs.open_log import open_reader, seq_at
 from replay.logs.recorded_fold import fold_at_start, fold_event
 
@@ -81,7 +81,7 @@ def _at(reader: LogReader, last: int) -> Iterator[Sample]:
     fold = fold_at_start(reader)
     metered = fold.controller.observer = MetricsObserver(fold.controller)
     for record in reader.events(EventFilter(last_seq=last)):
-        fold_event(fold, recorded(record))
+        fold_event(fold, decode_recorded(record))
     yield from metered.samples()
 
 
@@ -92,7 +92,7 @@ def _over_time(reader: LogReader, last: int, every_s: float) -> Iterator[TimedSa
     every_ns = int(every_s * _NS_PER_S)
     begin_ns = wall_ns = next_ns = 0
     for record in reader.events(EventFilter(last_seq=last)):
-        event = recorded(record)
+        event = decode_recorded(record)
         # The monotonic clock counts: the wall clock may be set back.
         begin_ns = begin_ns or event.wall_ns - event.mono_ns
         wall_ns = begin_ns + event.mono_ns

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from controller.printable import printable
+from controller.escaping import escape_unprintable
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
@@ -155,9 +155,9 @@ def _records(
 
 def _write_record(event: EventRecord, commands: list[CommandRecord], as_json: bool) -> None:
     if not as_json:
-        sys.stdout.write(f"{printable(_event_line(event))}\n")
+        sys.stdout.write(f"{escape_unprintable(_event_line(event))}\n")
         for command in commands:
-            sys.stdout.write(f"{printable(_command_line(command))}\n")
+            sys.stdout.write(f"{escape_unprintable(_command_line(command))}\n")
         return
     content = event_object(event)
     if commands:
@@ -214,7 +214,7 @@ def _show_kafka_lines(
         for line in kafka_lines(reader, criteria.last_seq, of_0_8=of_0_8):
             if _is_within(criteria, line.seq, line.wall_ns):
                 any_line = True
-                sys.stdout.write(f"{printable(line.text)}\n")
+                sys.stdout.write(f"{escape_unprintable(line.text)}\n")
     if not any_line:
         typer.echo(f"refold log: {log}: Kafka's controller would have logged nothing", err=True)
 

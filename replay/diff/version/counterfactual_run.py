@@ -43,7 +43,7 @@ from replay.diff.version.diverged_zookeeper import DivergedZooKeeper
 from replay.diff.version.fold_recorder import FoldRecorder
 from replay.diff.version.log_commands import AHEAD_NS, LogCommand, LogCommands
 from replay.diff.version.recorded_history import RecordedHistory
-from replay.logs.decode import recorded
+from replay.logs.decode import decode_recorded
 from replay.progress import Progress
 
 _ZOOKEEPER: Final = "zookeeper"
@@ -116,7 +116,7 @@ class CounterfactualRun:
         """The rest of the log. Its commands are known up to AHEAD_NS before their event."""
         coming: deque[Recorded] = deque()
         for record, stored in self._reader.records(EventFilter(first_seq=self._left_at + 1)):
-            event = recorded(record)
+            event = decode_recorded(record)
             while coming and coming[0].wall_ns + AHEAD_NS < event.wall_ns:
                 yield coming.popleft()
             coming.append(event)

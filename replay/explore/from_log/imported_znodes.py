@@ -13,7 +13,7 @@ from controller.core import znodes
 from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
 from replay.explore.from_log.imported import REFOLD, ImportedIncident
-from replay.explore.from_log.schedule import BegunFromLog, Schedule, targets_of
+from replay.explore.from_log.schedule import RunFromLog, Schedule, targets_of
 from replay.explore.invariants.known_cluster import (
     parsed_entries,
     parsed_request,
@@ -50,7 +50,7 @@ _LEFT_OUT: Final = {
 }
 
 
-def from_imported(log: ImportedLog) -> BegunFromLog:
+def from_imported(log: ImportedLog) -> RunFromLog:
     """The scenario and inputs of a log. Raises ReplayError."""
     schedule = Schedule(Configuration(broker_id=REFOLD, kip_236_enable=True))
     incident = _Explored(log, schedule)

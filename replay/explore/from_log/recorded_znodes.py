@@ -25,7 +25,7 @@ from controller.core.events import (
 )
 from controller.core.state import ControllerContext
 from replay.explore.from_log.recorded import RecordedIncident
-from replay.explore.from_log.schedule import BegunFromLog, Schedule
+from replay.explore.from_log.schedule import RunFromLog, Schedule
 from replay.explore.invariants.known_cluster import parsed_config, parsed_topic
 from replay.logs.decode import records
 from replay.logs.open_log import RecordedLog
@@ -48,7 +48,7 @@ _TOGETHER_MS: Final = 1_000
 _CONFIGS: Final = (f"{znodes.TOPIC_CONFIGS}/", f"{znodes.BROKER_CONFIGS}/")
 
 
-def from_recorded(log: RecordedLog) -> BegunFromLog:
+def from_recorded(log: RecordedLog) -> RunFromLog:
     """The scenario and inputs of a log. Raises ReplayError if it has no failover."""
     incident = _Explored(log, Schedule(log.configuration))
     for event, _ in records(log.reader):

@@ -38,7 +38,7 @@ _NS_PER_MS: Final = 1_000_000
 Replicas = tuple[int, ...]
 
 
-class BegunFromLog(Struct, frozen=True):
+class RunFromLog(Struct, frozen=True):
     """The result: what a log begins with and what happens in it. `notes`: what was left out."""
 
     scenario: Scenario
@@ -173,7 +173,7 @@ class Schedule:
 
     # The result
 
-    def result(self) -> BegunFromLog:
+    def result(self) -> RunFromLog:
         """The scenario and the inputs. Raises ReplayError if the log shows no cluster."""
         if not self._brokers:
             raise ReplayError("no broker is registered in the log: there is no cluster to explore")
@@ -197,7 +197,7 @@ class Schedule:
                 "the log shows nothing from outside after its start: the cluster of its start is"
                 " explored with a random mix of faults and acts"
             )
-        return BegunFromLog(scenario, tuple(inputs), tuple(notes))
+        return RunFromLog(scenario, tuple(inputs), tuple(notes))
 
 
 def _is_shutdown(one: Input) -> bool:

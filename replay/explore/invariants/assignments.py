@@ -88,9 +88,9 @@ class CancellationRestores(_MoveInvariant):
     NAME: ClassVar[str] = "cancellation-restores"
     STATEMENT: ClassVar[str] = (
         "A reassignment ends in replicas that a client requested or, if it is cancelled, in its "
-        "original replicas in their order. With Kafka's rules, the order is not checked, nor if "
-        "a controller with Kafka's rules began or replaced the reassignment, nor if an operator "
-        "deleted or rewrote its record."
+        "original replicas in their order. With Kafka's rules, the order is not checked. Nor is "
+        "it checked if a controller with Kafka's rules began or replaced the reassignment, or if "
+        "an operator deleted or rewrote its record."
     )
 
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:

@@ -124,8 +124,8 @@ class CancelledRolledBack(_CancellationInvariant):
     NAME: ClassVar[str] = "cancelled-rolled-back"
     STATEMENT: ClassVar[str] = (
         "A reassignment that a controller has begun to cancel by /admin/reassign_cancel does not "
-        "end in its target, also after a failover, unless the controller logs that it gives up the "
-        "rollback."
+        "end in its target, also after a failover. The exception is a rollback that the "
+        "controller gives up, which it logs."
     )
 
     def cover(self) -> dict[Name, tuple[int, ...]]:
@@ -229,9 +229,10 @@ class OlderEntriesRemoved(Invariant):
 
     NAME: ClassVar[str] = "older-entries-removed"
     STATEMENT: ClassVar[str] = (
-        "When a refold with the role that knows /admin/reassign_cancel has handled all its events, "
-        "/admin/reassign_partitions has no entry from before the cancellation, except of "
-        "reassignments that are under way. If the znode was written since, this is not checked."
+        "When a refold controller that has read /admin/reassign_cancel has handled all its "
+        "events, /admin/reassign_partitions has no entry from before the cancellation. Entries of "
+        "reassignments that are under way do not count. If the znode was written since, this is "
+        "not checked."
     )
 
     def __init__(self, known: KnownCluster, report: Report) -> None:
@@ -317,7 +318,7 @@ class EntriesAccountedFor(Invariant):
     NAME: ClassVar[str] = "entries-accounted-for"
     STATEMENT: ClassVar[str] = (
         "A controller removes an entry of /admin/reassign_partitions, or of the extra znode, only "
-        "when it has moved it, or logged what became of it."
+        "when it has moved it, or logged the result."
     )
 
     _PATHS: ClassVar = (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA)

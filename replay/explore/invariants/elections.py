@@ -90,9 +90,9 @@ class FirstReplicaLeads(_Election):
 
     NAME: ClassVar[str] = "first-replica-leads"
     STATEMENT: ClassVar[str] = (
-        "A controller elects the first replica that is online and in sync as far as it knows, in "
-        "the order of the replicas, or of the target or the originals of a reassignment. Replicas "
-        "that a requested target drops are passed over."
+        "A controller elects the first replica that is online and in sync as far as it knows. The "
+        "order is that of the replicas, or of the target or the originals of a reassignment. "
+        "Replicas that a requested target drops are passed over."
     )
 
     def elected(self, write: StateWrite, candidates: Candidates) -> None:

@@ -114,8 +114,8 @@ class RequestsCarryEpochs(Invariant):
     NAME: ClassVar[str] = "requests-carry-epochs"
     STATEMENT: ClassVar[str] = (
         "A controller sends requests only with a controller epoch that it has stored itself in "
-        "/controller_epoch, and with a broker epoch that the broker has had, in its term never "
-        "with an earlier one than before. Requests that the broker rejects count, too."
+        "/controller_epoch. The broker epoch is one that the broker has had. Within a term it "
+        "never decreases. Requests that the broker rejects count, too."
     )
 
     def __init__(self, known: KnownCluster, report: Report) -> None:

@@ -29,7 +29,7 @@ class SentStatesStored(Invariant):
     STATEMENT: ClassVar[str] = (
         "Each state of a partition that a controller sends in a LeaderAndIsr or UpdateMetadata "
         "request is one that the partition's state znode has had (leader, leader epoch, ISR and "
-        "partition epoch), and not older than the one that this controller has stored or sent "
+        "partition epoch). It is not older than the one that this controller has stored or sent "
         "last. The leader epoch in a StopReplica request is one that the partition has had. "
         "Requests that the broker rejects count, too."
     )

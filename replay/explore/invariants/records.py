@@ -48,8 +48,8 @@ class AcknowledgedRecordsKept(Invariant):
     NAME: ClassVar[str] = "acknowledged-records-kept"
     STATEMENT: ClassVar[str] = (
         "Every leader in the newest leader epoch has each record that was acknowledged to a "
-        "producer with acks=all, unless a leader outside of the ISR was elected, the topic is "
-        "being deleted, or the leader itself has lost the record in a case that Kafka with "
+        "producer with acks=all. Exceptions: a leader outside of the ISR was elected; the topic "
+        "is being deleted; the leader itself has lost the record in a case that Kafka with "
         "ZooKeeper does not prevent."
     )
 

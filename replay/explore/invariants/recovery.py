@@ -35,7 +35,7 @@ class Recovery(Invariant):
         self.view = view
 
     def missing(self) -> Iterator[Missing]:
-        """What does not hold yet."""
+        """Yield each subject for which the invariant does not hold yet, with the reason."""
         raise NotImplementedError
 
     def _replicas_live(self, name: Name) -> bool:
@@ -95,9 +95,10 @@ class PartitionsLed(Recovery):
     NAME: ClassVar[str] = "partitions-led"
     STATEMENT: ClassVar[str] = (
         "A partition with a live replica in its ISR has a leader, which is live and leads in the "
-        "leader epoch that is in ZooKeeper. If the setting of its topic allows unclean elections, "
-        "or it has never had one and the default allows them, any live replica is enough, except "
-        "one that a reassignment adds, and while /admin/reassign_cancel exists."
+        "leader epoch that is in ZooKeeper. Any live replica is enough if the setting of its "
+        "topic allows unclean elections, or if it has never had one and the default allows them. "
+        "This does not hold for a replica that a reassignment adds, nor while "
+        "/admin/reassign_cancel exists."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -144,10 +145,11 @@ class PreferredLeaders(Recovery):
 
     NAME: ClassVar[str] = "preferred-leaders"
     STATEMENT: ClassVar[str] = (
-        "If the controller rebalances leaders automatically, the share of a broker's preferred "
-        "partitions that it does not lead, although it is live and in their ISRs, is within "
-        "leader.imbalance.per.broker.percentage. Partitions whose assignment a tool has changed in "
-        "the topic's znode do not count: the controller goes on with the one that it knows."
+        "If the controller rebalances leaders automatically, the imbalance of each broker is "
+        "within leader.imbalance.per.broker.percentage. The imbalance is the share of its "
+        "preferred partitions that a broker does not lead, although it is live and in their ISRs. "
+        "Partitions whose assignment a tool has changed in the topic's znode do not count: the "
+        "controller goes on with the one that it knows."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -179,12 +181,13 @@ class IsrsFull(Recovery):
 
     NAME: ClassVar[str] = "isrs-full"
     STATEMENT: ClassVar[str] = (
-        "Every broker that runs is registered and knows its broker epoch, and every replica whose "
-        "broker runs is in the ISR of its partition, except those that a reassignment adds while "
-        "/admin/reassign_cancel exists: they wait. A broker whose registration a tool has deleted "
-        "does not count: it does not register again. Without kip-236.enable, the controller "
-        "remembers no deletions, so that a replica with the log of an earlier topic does not count."
-        " Nor does a partition whose assignment a tool has changed since a controller wrote it."
+        "Every broker that runs is registered and knows its broker epoch. Every replica whose "
+        "broker runs is in the ISR of its partition. Replicas that a reassignment adds while "
+        "/admin/reassign_cancel exists do not count: they wait. A broker whose registration a "
+        "tool has deleted does not count: it does not register again. Without kip-236.enable, the "
+        "controller remembers no deletions, so that a replica with the log of an earlier topic "
+        "does not count. Nor does a partition whose assignment a tool has changed since a "
+        "controller wrote it."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -279,11 +282,11 @@ class AdminZnodesGone(Recovery):
     NAME: ClassVar[str] = "admin-znodes-gone"
     STATEMENT: ClassVar[str] = (
         "No znode of a finished act is left under /admin: elections, entries and requests of "
-        "reassignments, records of reassignments that have ended, confirmed deletions of replicas. "
-        "A record that an operator has created by hand may stay until the next failover; a "
-        "deletion of a replica that a reassignment adds again may stay while "
-        "/admin/reassign_cancel exists, and one of an assigned replica while its topic waits for "
-        "deletion."
+        "reassignments, records of reassignments that have ended, confirmed deletions of "
+        "replicas. A record that an operator has created by hand may stay until the next "
+        "failover. A deletion of a replica that a reassignment adds again may stay while "
+        "/admin/reassign_cancel exists. One of an assigned replica may stay while its topic waits "
+        "for deletion."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -334,9 +337,9 @@ class StraysDeleted(Recovery):
 
     NAME: ClassVar[str] = "strays-deleted"
     STATEMENT: ClassVar[str] = (
-        "No live broker has a replica that is not assigned to it, unless a controller with Kafka's "
-        "rules has had the role, or a tool has changed the assignment in the topic's znode, or the "
-        "replica's log directory had failed when the broker confirmed the deletion."
+        "No live broker has a replica that is not assigned to it. Exceptions: a controller with "
+        "Kafka's rules has had the role; a tool has changed the assignment in the topic's znode; "
+        "the replica's log directory had failed when the broker confirmed the deletion."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -368,8 +371,8 @@ class MetadataCurrent(Recovery):
     STATEMENT: ClassVar[str] = (
         "Every registered broker has the leader, the leader epoch, the ISR and the replicas of "
         "every partition that are in ZooKeeper, unless a tool has changed the assignment there. "
-        "It knows which brokers are registered, and no partition of a topic that was deleted since "
-        "its registration."
+        "The broker knows which brokers are registered, and no partition of a topic that was "
+        "deleted since its registration."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True

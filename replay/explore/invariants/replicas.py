@@ -29,7 +29,8 @@ class IsrWithinAssignment(Invariant):
         "Every member of a partition's ISR is one of its replicas. A replica that a tool has "
         "removed from the topic's znode may stay in the ISR or join it, until a controller writes "
         "the assignment. If a controller with Kafka's rules has removed a replica from the "
-        "assignment, it may stay in the ISR, and the leader and that controller may still add it."
+        "assignment, the replica may stay in the ISR. The leader and that controller may still "
+        "add it."
     )
 
     def __init__(self, known: KnownCluster, report: Report) -> None:
@@ -131,12 +132,12 @@ class FailedLeaveIsr(Invariant):
 
     NAME: ClassVar[str] = "failed-leave-isr"
     STATEMENT: ClassVar[str] = (
-        "When the controller has handled that a broker failed, registered again or shuts down, the "
-        "broker has left all ISRs, except those whose last member it is. With a failover, this "
-        "holds for all brokers that are not registered. A broker in controlled shutdown also stays "
-        "if it leads, and no other member of the ISR can. Members that a leader before 2.7 has "
-        "added itself since the controller's election do not count, nor does a controller with "
-        "Kafka's rules that has logged that its states no longer change (batch_not_empty)."
+        "When the controller has handled that a broker failed, registered again or shuts down, "
+        "the broker has left all ISRs. With a failover, this holds for all brokers that are not "
+        "registered. Exceptions: the last member of an ISR; a broker in controlled shutdown that "
+        "leads, if no other member of the ISR can; a member that a leader before 2.7 has added "
+        "itself since the controller's election; a controller with Kafka's rules that has logged "
+        "that its states no longer change (batch_not_empty)."
     )
 
     def __init__(self, known: KnownCluster, report: Report) -> None:
@@ -237,7 +238,8 @@ class IsrAsRequested(Invariant):
     NAME: ClassVar[str] = "isr-as-requested"
     STATEMENT: ClassVar[str] = (
         "If a controller writes another ISR without a new leader epoch, the leader has requested "
-        "it, with the leader epoch and partition epoch that the state had before."
+        "that ISR. The request had the leader epoch and partition epoch that the state had "
+        "before."
     )
 
     def __init__(self, known: KnownCluster, report: Report) -> None:
@@ -274,10 +276,10 @@ class AssignedReplicasKept(Invariant):
     NAME: ClassVar[str] = "assigned-replicas-kept"
     STATEMENT: ClassVar[str] = (
         "The controller requests no deletion of a replica that is assigned, and no broker deletes "
-        "a replica that is in the ISR, unless the topic is being deleted, the partition has no "
-        "state yet, or the replica's log is that of an earlier topic of the same name. Replicas "
-        "that a reassignment adds may be deleted, because it may be rolled back. A controller with "
-        "Kafka's rules may request the deletion of a replica in the ISR that is no longer "
+        "a replica that is in the ISR. Exceptions: the topic is being deleted; the partition has "
+        "no state yet; the replica's log is that of an earlier topic of the same name. Replicas "
+        "that a reassignment adds may be deleted, because it may be rolled back. A controller "
+        "with Kafka's rules may request the deletion of a replica in the ISR that is no longer "
         "assigned. Not checked while the topic's znode has an assignment that a tool has changed: "
         "the controller writes its own again."
     )

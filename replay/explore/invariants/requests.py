@@ -140,9 +140,9 @@ class RequestsKept(Invariant):
 
     NAME: ClassVar[str] = "requests-kept"
     STATEMENT: ClassVar[str] = (
-        "A controller removes an entry of /admin/reassign_partitions or its KIP-236 counterpart, "
-        "or a request, only if the reassignment has begun, could not begin, or was withdrawn, or "
-        "if another request takes its place. Not checked with Kafka's rules."
+        "A controller removes a request, or an entry of /admin/reassign_partitions or its KIP-236 "
+        "counterpart, only in these cases: the reassignment has begun, could not begin, or was "
+        "withdrawn, or another request takes its place. Not checked with Kafka's rules."
     )
 
     def __init__(self, known: KnownCluster, report: Report) -> None:

@@ -27,10 +27,10 @@ class RollbackKeepsInSync(Invariant):
 
     NAME: ClassVar[str] = "rollback-keeps-in-sync"
     STATEMENT: ClassVar[str] = (
-        "A rollback by any route that removes live replicas from the ISR leaves at least "
-        "min(min.insync.replicas, number of originals, size of the ISR before) members, unless "
-        "/admin/reassign_cancel forces it. Kafka's own cancellations, without kip-236.enable, do "
-        "not count."
+        "A rollback by any route that removes live replicas from the ISR leaves enough members, "
+        "unless /admin/reassign_cancel forces it. Enough is min(min.insync.replicas, number of "
+        "originals, size of the ISR before). Kafka's own cancellations, without kip-236.enable, "
+        "do not count."
     )
 
     def __init__(self, known: KnownCluster, report: Report) -> None:

@@ -73,9 +73,9 @@ class ZooKeeperFacts08:
 
     def load(self) -> None:
         """The state at the start of the run, which is not checked."""
-        self.committed("", [("created", path) for path in self._state.dump()])
+        self.on_commit("", [("created", path) for path in self._state.dump()])
 
-    def committed(self, process: str, changes: Changes) -> None:
+    def on_commit(self, process: str, changes: Changes) -> None:
         """A transaction was committed: its assignments first, because it may change an ISR, too."""
         partitions: dict[Name, None] = {}
         assignments: list[AssignmentWrite] = []

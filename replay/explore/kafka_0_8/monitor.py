@@ -57,7 +57,7 @@ class Monitor08(Monitor):
     def begins(self, cluster: Any) -> None:
         self._cluster = cluster
         facts = ZooKeeperFacts08(self.known, cluster.zookeeper.state, self._of)
-        self._follow(cluster, _Brokers(cluster, self.known), facts.committed)
+        self._follow(cluster, _Brokers(cluster, self.known), facts.on_commit)
         for one in (*self._always, *self._recovery):
             if isinstance(one, IsrHasCommittedRecords | ReplicasEqual):
                 one.log_of = self._log_of

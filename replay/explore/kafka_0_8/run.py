@@ -86,7 +86,7 @@ def never_issued(coverage: Coverage) -> list[str]:
     return [one.partition(" ")[0] for one in RULES if one not in coverage.rules]
 
 
-def checked() -> list[str]:
+def invariant_names() -> list[str]:
     """The names of all invariants."""
     return [one.NAME for one in (*ALWAYS, *RECOVERY)] + [NO_EXCEPTION, ENDS]
 

@@ -178,6 +178,9 @@ def filter_records(records: DataFrame, options: Options) -> DataFrame:
 
 
 class AnalysisRun:
+    """The tables of one analysis, which threads of a pool compute and write into its folder. A
+    table waits for the tables that it is computed from."""
+
     def __init__(
         self,
         spark: SparkSession,

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from eventstore.folders import sync_folder
 from replay.fleet.errors import converting_os_errors
-from replay.fleet.locking import exclusive, staging
+from replay.fleet.locking import deleting_folder, exclusive
 
 NAME: Final = "analysis"
 _SUMMARY: Final = "analysis.json"
@@ -53,7 +53,7 @@ class AnalysisFolder:
 def open_analysis(folder: Path) -> Iterator[AnalysisFolder]:
     """Begin a new analysis of the table in `folder`; one process at a time. Raises FleetError."""
     lock = exclusive(folder / _LOCK, "another analysis")
-    with converting_os_errors(folder), lock, staging(folder / _PARTIAL):
+    with converting_os_errors(folder), lock, deleting_folder(folder / _PARTIAL):
         _restore_previous(folder)
         yield AnalysisFolder(folder)
 

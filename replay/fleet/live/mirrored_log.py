@@ -25,7 +25,8 @@ from replay.errors import ReplayError
 from replay.fleet.live.health import health_of_state
 from replay.fleet.mirror_stream import PartJoiner
 from replay.fleet.segments import name_of_log
-from replay.logs.decode import UPCASTERS, configuration_of, recorded
+from replay.logs.decode import UPCASTERS, configuration_of, decode_recorded
+from replay.logs.other_core import name_with_command
 
 REFOLDED_MAX: Final = 500
 """With more events since the last snapshot, a new snapshot is taken."""
@@ -220,15 +221,15 @@ class _MirroredFold(FoldObserver):
 
     def take(self, row: EventRow) -> None:
         """Fold an event. Raises ReplayError, LogError, _LogBroken."""
-        event = recorded(UPCASTERS.upcast(EventRecord._make(row[:-1]), "the topic"))
+        event = decode_recorded(UPCASTERS.upcast(EventRecord._make(row[:-1]), "the topic"))
         try:
             for _ in self._fold.apply(event):
                 pass
         except Exception as error:
             raise _LogBroken(
                 f"recorded by core {self._origin.core_fingerprint} (refold "
-                f"{self._origin.code_version}); this one, {core_fingerprint()}, cannot fold event "
-                f"{event.seq} ({error!r})"
+                f"{self._origin.code_version}); this one, {core_fingerprint()}, cannot fold "
+                f"{name_with_command(event)}"
             ) from error
         # A resignation replaces the context, so this object stays unchanged.
         if self._knows_all:

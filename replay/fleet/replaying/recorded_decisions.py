@@ -13,7 +13,7 @@ from eventstore.records import CommandRecord
 from replay.diff.messages import Decision
 from replay.diff.version.decisions import ZOOKEEPER, Cause, DecisionRecorder
 from replay.diff.version.recorded_history import decoded_body
-from replay.logs.decode import recorded
+from replay.logs.decode import decode_recorded
 
 _WRITES: Final = str(WriteZnodes.__struct_config__.tag)
 
@@ -59,7 +59,7 @@ def recorded_decisions(
         unknown += left
         if not issued:
             continue
-        event = kind_of(recorded(record).event)
+        event = kind_of(decode_recorded(record).event)
         cause = Cause(causes.get(record.seq, ""), record.seq)
         of_all = {one.id: cause for one in issued}
         recorder.record(issued, record.seq, record.seq, record.wall_ns, event, of_all)

@@ -23,7 +23,7 @@ from pyspark.sql.types import StringType
 from replay.diff.grouping import IDS_IN_RULES
 from replay.fleet.batches import add_batch, batches
 from replay.fleet.errors import FleetError, converting_os_errors
-from replay.fleet.locking import exclusive, staging
+from replay.fleet.locking import deleting_folder, exclusive
 from replay.fleet.schemas import spark_schema
 from replay.fleet.table import check_table
 
@@ -144,7 +144,7 @@ def open_replays(table: Path) -> Iterator[ReplayFolder]:
     with converting_os_errors(folder.folder):
         folder.folder.mkdir(exist_ok=True)
         lock = exclusive(folder.folder / "lock", "another replay")
-        with lock, staging(folder.folder / _STAGING):
+        with lock, deleting_folder(folder.folder / _STAGING):
             folder.staging.mkdir(parents=True)
             yield folder
 

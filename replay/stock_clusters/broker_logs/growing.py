@@ -6,7 +6,7 @@ from datetime import tzinfo
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from controller.printable import printable
+from controller.escaping import escape_unprintable
 from replay.errors import ReplayError, unreadable
 from replay.stock_clusters.broker_logs.lines import LINE_BYTES_MAX, LineCounts, LineParser
 from replay.stock_clusters.broker_logs.reading import event_of_line, unusable_line_notes
@@ -73,7 +73,7 @@ class GrowingBrokerLog:
     @property
     def notes(self) -> list[str]:
         """Notes about the lines that cannot be used."""
-        return [*unusable_line_notes(printable(self.path), self.counts)]
+        return [*unusable_line_notes(escape_unprintable(self.path), self.counts)]
 
     @property
     def damaged_lines(self) -> list[DamagedLines]:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
+from controller.escaping import escape_unprintable
 from controller.fingerprint import code_version, core_fingerprint
-from controller.printable import printable
 from eventstore.records import EventRecord, Header
 from eventstore.writer import LogWriter
 from replay.errors import ReplayError
@@ -69,7 +69,7 @@ def find_start(
         if not after:
             state, root, left_out = first_with_kafka(source, chroot)
             missing = left_out.transactions + sum(one.at_least for one in left_out.gaps)
-            return ImportStart(state, root, printable(path), folder, missing, source.notes)
+            return ImportStart(state, root, escape_unprintable(path), folder, missing, source.notes)
         later = (one for one in source.server.snapshots if one.zxid > after)
         found = next(source.usable(later), None)
         if found is None:
@@ -80,7 +80,7 @@ def find_start(
         state, snapshot = found
         root = find_kafka(state.tree, (), chroot)
         missing = Gap(after, snapshot.zxid + 1).at_least
-        return ImportStart(state, root, printable(path), folder, missing, source.notes)
+        return ImportStart(state, root, escape_unprintable(path), folder, missing, source.notes)
 
 
 class Transactions(Protocol):
@@ -180,7 +180,9 @@ class FollowedImport:
     @property
     def damaged(self) -> dict[str, int]:
         """The number of these lines, by file."""
-        counts = {printable(log.path): log.counts.not_understood for log in self._broker_logs}
+        counts = {
+            escape_unprintable(log.path): log.counts.not_understood for log in self._broker_logs
+        }
         return {file: count for file, count in counts.items() if count}
 
     @property

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from controller.escaping import escape_unprintable
 from controller.fingerprint import code_version, core_fingerprint
-from controller.printable import printable
 from eventstore.records import Header
 from replay.errors import ReplayError
 from replay.garbage_collection import paused_garbage_collection
@@ -72,7 +72,7 @@ def import_source(
     """
     with open_source(path, progress) as source:
         broker_logs = BrokerLogs(source.broker_logs, selection.zone)
-        return import_opened(printable(path), source, broker_logs, log, selection)
+        return import_opened(escape_unprintable(path), source, broker_logs, log, selection)
 
 
 def import_opened(
@@ -125,7 +125,7 @@ def import_opened(
         found = Findings(source, logs, gaps, altered_notes, others, unreadable, ended)
         one.end(complete(found))
     damaged = (*source.damages, *logs.damages)
-    return counts.result(printable(log), begun, root.cluster_id, damaged, gaps, notes)
+    return counts.result(escape_unprintable(log), begun, root.cluster_id, damaged, gaps, notes)
 
 
 class _LeftOutTransactions(NamedTuple):

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, structs
 
-from controller.printable import printable
+from controller.escaping import escape_unprintable
 from replay.errors import ReplayError
 from replay.progress import Progress, unreported
 from replay.stock_clusters.broker_logs.reading import BrokerLogs
@@ -139,7 +139,9 @@ class _OpenedCapture(NamedTuple):
 def _opened(capture: Capture, stack: ExitStack, progress: Progress) -> _OpenedCapture:
     path = Path(capture.path)
     source = stack.enter_context(open_source(path, progress, is_one_of_several=True))
-    return _OpenedCapture(capture, printable(path), source, BrokerLogs(source.broker_logs, UTC))
+    return _OpenedCapture(
+        capture, escape_unprintable(path), source, BrokerLogs(source.broker_logs, UTC)
+    )
 
 
 class _Joining:

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, NamedTuple
 
-from controller.printable import printable
+from controller.escaping import escape_unprintable
 from eventstore.errors import FULL
 from replay.errors import ReplayError, unreadable
 from replay.progress import Progress, unreported
@@ -221,7 +221,7 @@ def open_source(
             else:
                 raise ReplayError(f"{path} does not exist")
             if is_one_of_several:
-                head = printable(path)
+                head = escape_unprintable(path)
                 files = [(f"{head}/{name}", where, size) for name, where, size in files]
             source = _source(path, files, notes, progress, has_every_server=is_one_of_several)
         except OSError as error:
@@ -343,7 +343,7 @@ def _walk(root: Path, notes: list[str], progress: Progress) -> Iterator[File]:
             path = Path(folder, name)
             if not (is_wanted(name) or is_misnamed(path)):
                 continue
-            shown = printable(path.relative_to(root).as_posix())
+            shown = escape_unprintable(path.relative_to(root).as_posix())
             if path.is_file():
                 yield shown, path, path.stat().st_size
             else:
@@ -386,7 +386,7 @@ def _members(archive: Path) -> Iterator[tuple[str, IO[bytes], Callable[[], int]]
     with archive.open("rb") as packed, decompressed_by_content(packed) as stream:
         with tarfile.open(fileobj=stream, mode="r|") as tar:
             for member in tar:
-                name = printable(member.name)
+                name = escape_unprintable(member.name)
                 path = PurePosixPath(name)
                 if not member.isreg() or not (is_wanted(path.name) or is_misnamed(path)):
                     continue

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from controller.core.values import counted
-from replay.description.phrases import joined
+from replay.description.phrases import enumeration
 from replay.why.explanations.finding import Finding, around_loss, at, last, loss_of
 from replay.why.facts import (
     AddressProbed,
@@ -74,5 +74,5 @@ def _belongs(fact: AnyFact, broker: int) -> bool:
 
 def _some(names: list[str]) -> str:
     if len(names) <= _SHOWN:
-        return joined(names)
+        return enumeration(names)
     return f"{', '.join(names[:_SHOWN])} and {len(names) - _SHOWN} more"

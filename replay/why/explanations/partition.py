@@ -23,7 +23,7 @@ from replay.description.choices import (
     passed_over_in_words,
     rule_in_words,
 )
-from replay.description.phrases import broker_list, joined, leader_in_words
+from replay.description.phrases import broker_list, enumeration, leader_in_words
 from replay.why.configuration import is_behind, throttles, too_few_in_sync, unclean_setting
 from replay.why.explanations.finding import (
     Finding,
@@ -43,14 +43,14 @@ from replay.why.facts import (
     FAILOVERS,
     AnyFact,
     BrokerChanged,
-    CancelKnown,
+    CancelZnodeObserved,
     CommandsUnrecorded,
     IsrRequested,
     LeftUnchanged,
     LogEnded,
     NoLeader,
     NoticeIssued,
-    RecordKnown,
+    RecordZnodeObserved,
     ReplicaDeletion,
     RoleChanged,
     RollbackStep,
@@ -106,12 +106,18 @@ def causes_of_state(history: History, view: PartitionView, moves: Sequence[Move]
 
 def _belongs(fact: AnyFact, view: PartitionView, cancelled: Sequence[int]) -> bool:
     match fact:
-        case RollbackStep() | ReplicaDeletion() | RecordKnown() | LogEnded() | CommandsUnrecorded():
+        case (
+            RollbackStep()
+            | ReplicaDeletion()
+            | RecordZnodeObserved()
+            | LogEnded()
+            | CommandsUnrecorded()
+        ):
             # They are in the history of the move.
             return False
         case NoticeIssued(code="rollback"):
             return False
-        case CancelKnown(czxid=czxid):
+        case CancelZnodeObserved(czxid=czxid):
             return czxid in cancelled
         case BrokerChanged(broker=broker):
             return broker in view.replicas
@@ -156,7 +162,7 @@ def _offline(history: History, view: PartitionView, changes: list[StateWritten])
         rivals = passed_over_in_words(failed.passed_over)
         head += f"; no replica could lead at event {failed.seq}: {rivals}"
     else:
-        rivals = joined(_now(history, view, one) for one in view.replicas)
+        rivals = enumeration(_now(history, view, one) for one in view.replicas)
         head += f"; of its replicas {rivals}"
     return f"{head}. {_isr(view)} {_way_back(history, view)}."
 
@@ -362,7 +368,9 @@ def _moves(history: History, view: PartitionView, move: Move | None) -> str:
         return f"Its move to {target} waits to be rolled back{why}; {more}"
     live = {one.id: one for one in history.cluster.brokers}
     lacking = lacking_replicas(view, live)
-    waits = joined(f"{broker} ({why})" for broker, why in lacking.items()) or "no replica any more"
+    waits = (
+        enumeration(f"{broker} ({why})" for broker, why in lacking.items()) or "no replica any more"
+    )
     since = ""
     if move is not None and move.begun is not None:
         since = f" since event {move.begun.place}"

@@ -23,7 +23,7 @@ from replay.why.explanations.finding import (
 from replay.why.explanations.partition import causes_of_state
 from replay.why.facts import (
     AssignmentWritten,
-    CancelKnown,
+    CancelZnodeObserved,
     LeftUnchanged,
     MoveGivenUp,
     NoticeIssued,
@@ -184,7 +184,7 @@ def _duration(history: History, move: Move | None) -> str:
 
 def _held_up(history: History) -> str:
     """Text about /admin/reassign_cancel if it delays the end of a move that is not cancelled."""
-    known = last(history.facts, CancelKnown)
+    known = last(history.facts, CancelZnodeObserved)
     if known is None or known.how == "removed":
         return ""
     return f" {REASSIGN_CANCEL} does not cancel it, but it ends only when that znode is removed."

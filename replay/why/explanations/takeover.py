@@ -8,7 +8,9 @@ from replay.why.explanations.finding import at
 from replay.why.facts import RoleChanged
 
 
-def replaced_by(elections: Sequence[RoleChanged], ended: RoleChanged | None, term: int) -> str:
+def successor_sentence(
+    elections: Sequence[RoleChanged], ended: RoleChanged | None, term: int
+) -> str:
     """A sentence about the controller that followed a term; "" if the log shows none."""
     followed = [one for one in elections if one.epoch > term]
     if not followed:
@@ -23,7 +25,7 @@ def replaced_by(elections: Sequence[RoleChanged], ended: RoleChanged | None, ter
     )
 
 
-def replaced(elections: Sequence[RoleChanged], begun: RoleChanged) -> str:
+def predecessor_sentence(elections: Sequence[RoleChanged], begun: RoleChanged) -> str:
     """A sentence about the controller that a new one replaced, and the write by which it did; ""
     if it is the first controller."""
     before = [one for one in elections if one.epoch < begun.epoch]

@@ -5,7 +5,7 @@ from typing import Final
 from controller.core.triggers import Expire
 from replay.cluster_view.views import NO_BROKER
 from replay.why.explanations.finding import Finding, at, last
-from replay.why.explanations.takeover import replaced, replaced_by, unseen_term
+from replay.why.explanations.takeover import predecessor_sentence, successor_sentence, unseen_term
 from replay.why.facts import AnyFact, NoticeIssued, RoleChanged, SessionChanged
 from replay.why.history import History
 from replay.why.sentences import silence
@@ -32,8 +32,8 @@ def explain_term(history: History) -> Finding:
     if ended is not None:
         first = f"Term {wanted} of broker {who} ended at {at(ended)}: {_why(history, ended)}."
         if begun is not None:
-            first += f" It had begun at {at(begun)}." + replaced(elections, begun)
-        first += replaced_by(elections, ended, ended.epoch)
+            first += f" It had begun at {at(begun)}." + predecessor_sentence(elections, begun)
+        first += successor_sentence(elections, ended, ended.epoch)
         return Finding(first, facts)
     assert begun is not None, "one of the two is there"
     why = _why_elected(roles, begun)
@@ -41,7 +41,9 @@ def explain_term(history: History) -> Finding:
     if any(one.epoch > begun.epoch for one in elections):
         first = f"Broker {who} became controller of term {wanted} at {at(begun)}{why}."
         first += " No log shows how the term ended."
-    first += replaced(elections, begun) + replaced_by(elections, None, begun.epoch)
+    first += predecessor_sentence(elections, begun) + successor_sentence(
+        elections, None, begun.epoch
+    )
     return Finding(first, facts)
 
 

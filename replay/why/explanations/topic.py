@@ -5,7 +5,7 @@ from typing import Final
 from controller.core.state_machines import ReplicaState
 from controller.core.values import counted
 from replay.cluster_view.views import DeletionView, TopicView
-from replay.description.phrases import broker_list, joined
+from replay.description.phrases import broker_list, enumeration
 from replay.subjects import partition_named
 from replay.why.configuration import throttles_of_topic
 from replay.why.explanations.finding import Finding, at, last, why_lost
@@ -69,13 +69,13 @@ def _deletion(history: History, deletion: DeletionView) -> str:
     changed = last(of_topic, TopicChanged)
     since = f" since {at(changed)}" if changed is not None else ""
     if deletion.offline_brokers:
-        lost = joined(_absent(history, one) for one in deletion.offline_brokers)
+        lost = enumeration(_absent(history, one) for one in deletion.offline_brokers)
         return f"The deletion of {name} is blocked{since}: replicas of it are on {lost}."
     moving = [one.partition for one in history.cluster.reassignments if _is_of(one.partition, name)]
     if moving:
-        return f"The deletion of {name} waits{since}: {joined(moving)} is being reassigned."
+        return f"The deletion of {name} waits{since}: {enumeration(moving)} is being reassigned."
     if deletion.waits_for:
-        awaited = joined(_deleting_broker(history, one) for one in deletion.waits_for)
+        awaited = enumeration(_deleting_broker(history, one) for one in deletion.waits_for)
         return f"The deletion of {name} is under way: it waits for {awaited}."
     if _has_no_replica(history, deletion):
         return f"The deletion of {name} is about to end: brokers have deleted all its replicas."
@@ -132,11 +132,11 @@ def _partitions(view: TopicView) -> str:
     head = f"{view.name} has {counted(len(view.partitions), 'partition')}"
     parts = []
     if offline:
-        parts.append(f"{joined(offline)} {'is' if len(offline) == 1 else 'are'} offline")
+        parts.append(f"{enumeration(offline)} {'is' if len(offline) == 1 else 'are'} offline")
     if new:
-        parts.append(f"{joined(new)} never had a leader")
+        parts.append(f"{enumeration(new)} never had a leader")
     if short:
-        parts.append(f"not all in sync: {joined(short)}")
+        parts.append(f"not all in sync: {enumeration(short)}")
     if not parts:
         return f"{head}, all online and in sync."
     return f"{head}: {'; '.join(parts)}. See --partition for the causes."

@@ -16,7 +16,7 @@ from replay.cluster_view.waiting import (
     stuck_registration,
     stuck_registrations,
 )
-from replay.description.phrases import joined
+from replay.description.phrases import enumeration
 from replay.why.configuration import limit_towards
 from replay.why.explanations.finding import Finding, why_lost
 from replay.why.facts import AnyFact, BrokerChanged
@@ -47,7 +47,7 @@ def explain_unhealthy(history: History) -> Finding:
     for kind, deletions in (("topics", topics), ("replicas", replicas)):
         if waiting := len(deletions & names):
             counts.append(f"{counted(waiting, 'deletion')} of {kind}")
-    summary = f"{counted(len(groups), 'root cause')}; not well: {joined(counts)}."
+    summary = f"{counted(len(groups), 'root cause')}; not well: {enumeration(counts)}."
     live = {one.id for one in cluster.brokers}
     facts: list[AnyFact] = [
         one for one in history.facts if isinstance(one, BrokerChanged) and one.broker not in live

@@ -81,7 +81,7 @@ class ServingMember(Protocol):
     def lags(self) -> bool:
         """Whether the member has its own state."""
 
-    def left(self, client: "Client") -> None:
+    def remove_client(self, client: "Client") -> None:
         """A client's connection ended."""
 
     def defer(self, action: Callable[[], None]) -> bool:
@@ -130,12 +130,12 @@ class Client:
 
     @property
     def member_number(self) -> int:
-        """See SessionConnection."""
+        """The number of the member that serves the client."""
         return self.member.number
 
     @property
     def member_lags(self) -> bool:
-        """See SessionConnection."""
+        """Whether the member applies transactions later than the leader."""
         return self.member.lags
 
     # The network calls these
@@ -144,7 +144,7 @@ class Client:
         """Never called: the client connects."""
 
     def received(self, connection: Connection, message: Message) -> None:
-        """See Endpoint."""
+        """Handle a message of the process, later if the member hangs."""
         self.connection = connection
         if self.is_over:
             connection.close()
@@ -152,7 +152,7 @@ class Client:
             self._receive(message)
 
     def disconnected(self, connection: Connection | None) -> None:
-        """See Endpoint."""
+        """End the session's connection, later if the member hangs."""
         if not self.is_over and not self.member.defer(self.end):
             self.end()
 
@@ -176,7 +176,7 @@ class Client:
         if self.is_over:
             return
         self.is_over = True
-        self.member.left(self)
+        self.member.remove_client(self)
         if self.session is not None and self.session.client is self:
             self.session.client = None
         if self.connection is not None:

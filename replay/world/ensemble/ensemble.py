@@ -62,9 +62,9 @@ class Ensemble:
         self.on_answer: Callable[[str, RequestPacket, Reply], None] = (
             lambda process, packet, reply: None
         )
-        """See EnsembleContext."""
+        """Called with the process and each request that is answered, before the reply is sent."""
         self.on_watch_event: Callable[[str], None] = lambda process: None
-        """See EnsembleContext."""
+        """Called with the process for each watch event that is sent."""
         self.sessions = Sessions()
         self._closing: dict[int, Session] = {}
         """Sessions that expired, but whose ephemeral znodes still exist."""
@@ -186,18 +186,18 @@ class Ensemble:
     # Members and clients call these
 
     def defer(self, action: Callable[[], None]) -> bool:
-        """See EnsembleContext."""
+        """Do an action later if the whole ensemble hangs. Returns whether it does."""
         if self._deferred is None:
             return False
         self._deferred.append(action)
         return True
 
     def touch(self, session: Session) -> None:
-        """See EnsembleContext."""
+        """A message of the session arrived: its timeout begins again."""
         self.sessions.touch(session, self.scheduler.now_us // MS)
 
     def start_session(self, client: Client, request: ConnectRequest) -> ConnectResponse:
-        """See EnsembleContext."""
+        """Start or resume the session of a client. Sets `client.session`, unless it is over."""
         timeout_ms = negotiate_timeout(request.timeout_ms)
         if request.session == NO_SESSION:
             session = self._create(client, timeout_ms)
@@ -217,7 +217,7 @@ class Ensemble:
     def write(
         self, client: Client, session: Session, request: Write | Multi | CloseSession
     ) -> Reply | None:
-        """See EnsembleContext."""
+        """Commit a transaction of a client. None: its connection has ended: no reply is sent."""
         if isinstance(request, CloseSession):
             return self._close(session)
         if not self.before_write(client.process, request):
@@ -258,7 +258,7 @@ class Ensemble:
         if not self._serves or not member.is_alive:
             return None
         client = Client(self, member, process)
-        member.joined(client)
+        member.add_client(client)
         return client
 
     def _create(self, client: Client, timeout_ms: int) -> Session:
@@ -301,7 +301,7 @@ class Ensemble:
                 notified.client.fire(events)
         for member in self.members:
             if member.lags:
-                member.committed(transaction)
+                member.on_commit(transaction)
 
     def _tick(self) -> None:
         """Expire the sessions whose time-out is over."""

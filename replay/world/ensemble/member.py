@@ -34,11 +34,11 @@ class Member:
 
     # Clients
 
-    def joined(self, client: Client) -> None:
+    def add_client(self, client: Client) -> None:
         """A client connected."""
         self._clients[client] = None
 
-    def left(self, client: Client) -> None:
+    def remove_client(self, client: Client) -> None:
         """A client's connection ended."""
         self._clients.pop(client, None)
         session = client.session
@@ -97,7 +97,7 @@ class Member:
 
     # Transactions
 
-    def committed(self, transaction: Transaction) -> None:
+    def on_commit(self, transaction: Transaction) -> None:
         """A transaction was committed, and this member lags."""
         self._backlog.append(transaction)
         if self._lag_us:

@@ -34,7 +34,7 @@ async def answered_in_time(served: ServedEndpoint, partitions: int = 1) -> Async
     """A broker sends AlterPartition repeatedly during the block, on an open connection."""
     stop = anyio.Event()
     frame = alter_partition_frame(partitions)
-    beside: list[float] = []
+    during_block: list[float] = []
 
     async def seconds_of(broker: Client) -> float:
         began = time.perf_counter()
@@ -43,8 +43,8 @@ async def answered_in_time(served: ServedEndpoint, partitions: int = 1) -> Async
         return time.perf_counter() - began
 
     async def ask(broker: Client) -> None:
-        while not stop.is_set() or len(beside) < ENOUGH:
-            beside.append(await seconds_of(broker))
+        while not stop.is_set() or len(during_block) < ENOUGH:
+            during_block.append(await seconds_of(broker))
             await asyncio.sleep(0.01)
 
     async with Client(served.port) as broker, anyio.create_task_group() as tasks:
@@ -53,4 +53,7 @@ async def answered_in_time(served: ServedEndpoint, partitions: int = 1) -> Async
         yield
         stop.set()
     allowed = max(ANSWERED_IN_S, SLOWER_MAX * statistics.median(alone))
-    assert statistics.median(beside) < allowed, (sorted(alone)[-5:], sorted(beside)[-5:])
+    assert statistics.median(during_block) < allowed, (
+        sorted(alone)[-5:],
+        sorted(during_block)[-5:],
+    )

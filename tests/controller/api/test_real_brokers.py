@@ -41,7 +41,7 @@ DESCRIBE_CLUSTER = 60
 CONTROLLER_ZNODE = json.dumps(
     {"version": 2, "brokerid": OWN_ID, "timestamp": "0", "kraftControllerEpoch": -1}
 )
-TOLD_SECONDS_MAX = 30.0
+METADATA_SECONDS_MAX = 30.0
 HIGH_EPOCH = 1000
 """Above the epoch of the stock controller, so that brokers reject its requests."""
 
@@ -61,7 +61,9 @@ async def cluster(lab: Lab, serve: Serve) -> ServedEndpoint:
     await lab.start_zookeeper()
     brokers = await lab.start_brokers(2)
     for broker in brokers:
-        await until(partial(knows_a_controller, broker), TOLD_SECONDS_MAX, "it has a controller")
+        await until(
+            partial(knows_a_controller, broker), METADATA_SECONDS_MAX, "it has a controller"
+        )
     admin = AIOKafkaAdminClient(bootstrap_servers=lab.bootstrap)
     try:
         await admin.start()

@@ -57,7 +57,7 @@ async def test_daemon_without_a_session_says_that_it_decides_nothing(folder: Pat
     assert "role: standby\n" in output
     assert "ZooKeeper: no session: no connection to zk1:2181: refused; nothing is" in output
     ended = "term 7 ended at 2026-11-21T23:05:01.000Z (event 233): the ZooKeeper session is over"
-    assert f"{ended}; ZooKeeper had not been heard for 58.9 s before\n" in output
+    assert f"{ended}; ZooKeeper had not answered for 58.9 s\n" in output
     assert "standby: " not in output
     assert "standbys: " not in output
     assert "last decision: none\n" in output

@@ -166,8 +166,8 @@ def test_CC_04_older_versions_are_encoded_without_newer_fields(
         (encoded,) = BatchEncoder().encode(request, request.version)
         return encoded.head + encoded.rest
 
-    is_told_of_recovery = ProtocolVersion(protocol).at_least("3.2-IV0")
-    assert (sent(RECOVERING) != sent(RECOVERED)) == is_told_of_recovery
+    has_recovery_state = ProtocolVersion(protocol).at_least("3.2-IV0")
+    assert (sent(RECOVERING) != sent(RECOVERED)) == has_recovery_state
     has_topic_id = ProtocolVersion(protocol).at_least("2.8-IV1")
     assert (b"the id of foo..." in sent(RECOVERED)) == has_topic_id
 

@@ -454,9 +454,11 @@ def test_replaced_controller_becomes_a_standby(rules: str) -> None:
 # Notices ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("protocol", "is_told"), [("2.6", True), ("2.7", False), ("3.9", False)])
+@pytest.mark.parametrize(
+    ("protocol", "is_reported"), [("2.6", True), ("2.7", False), ("3.9", False)]
+)
 def test_protocol_version_on_the_other_side_of_2_7_is_reported_once_per_broker(
-    protocol: str, is_told: bool
+    protocol: str, is_reported: bool
 ) -> None:
     """The simulated brokers register as brokers of 2.7 and later do."""
     cluster = Cluster(1, inter_broker_protocol_version=protocol)
@@ -464,4 +466,4 @@ def test_protocol_version_on_the_other_side_of_2_7_is_reported_once_per_broker(
     cluster.start()
     cluster.start_broker(2)
     announced = [subject for code, subject in seen.notices() if code == "protocol_mismatch"]
-    assert announced == ([znodes.broker_path(1), znodes.broker_path(2)] if is_told else [])
+    assert announced == ([znodes.broker_path(1), znodes.broker_path(2)] if is_reported else [])

@@ -258,7 +258,7 @@ def test_unclean_leader_of_a_rollback_is_the_only_member_of_the_isr() -> None:
     assert (found.leader, found.isr, found.unclean, too_few) == (2, (2,), True, None)
 
 
-def test_partition_without_a_leadership_has_nobody_in_its_isr() -> None:
+def test_partition_without_a_leadership_has_no_replica_in_its_isr() -> None:
     partition = Partition(Topic("t"), 0)
     assert not has_in_isr(partition, 1)
     partition.leadership = LeaderAndIsr(2, 0, (2, 3), 0, 1)

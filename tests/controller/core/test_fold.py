@@ -219,7 +219,7 @@ def test_timer_that_fires_without_a_session_waits_for_the_next_one() -> None:
     assert (cluster.is_active, cluster.epoch()) == (True, 2)
 
 
-def test_standby_stands_for_election_before_it_follows_in_a_new_session() -> None:
+def test_standby_tries_to_be_elected_before_it_follows_in_a_new_session() -> None:
     pair = StandbyPair()
     pair.standby.happen(SessionExpired(pair.standby.session), "session")
     seen = pair.standby.seen()

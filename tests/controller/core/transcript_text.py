@@ -59,10 +59,9 @@ from controller.core.operations import (
 from controller.core.values import NO_LEADER, RECOVERING, Assignment, LeaderAndIsr
 from controller.kafka_0_8.commands import RecordCommand
 from controller.kafka_0_8.events import RecordEvent
-from replay.description.api_requests import described_request, described_response
-from replay.description.commands import described as described_command
-from replay.description.commands import operation_in_words
-from replay.description.events import described
+from replay.description.api_requests import request_lines, response_lines
+from replay.description.commands import operation_in_words, plain_command_in_words
+from replay.description.events import plain_event_lines
 from replay.description.kafka_0_8 import broker_command_in_words, broker_event_in_words
 
 _CODES: Final = {
@@ -122,11 +121,11 @@ def _observed(event: Event, asked: dict[CommandId, Command]) -> list[str]:
         case ZnodesWritten():
             return _written(event, asked.get(event.command))
         case _ if isinstance(event, ApiRequest):
-            return described_request(event)
+            return request_lines(event)
         case _ if isinstance(event, RecordEvent):
             return [broker_event_in_words(event)]
         case _:
-            return described(event)
+            return plain_event_lines(event)
 
 
 def _read(event: ZnodesRead, command: Command | None) -> list[str]:
@@ -227,11 +226,11 @@ def spell(command: Command) -> list[str]:
         case LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest():
             return _request(command)
         case _ if isinstance(command, ApiResponse):
-            return described_response(command)
+            return response_lines(command)
         case _ if isinstance(command, RecordCommand):
             return [broker_command_in_words(command)]
         case _:
-            return [described_command(command)]
+            return [plain_command_in_words(command)]
 
 
 def _request(request: BrokerRequest) -> list[str]:

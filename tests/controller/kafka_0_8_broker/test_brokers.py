@@ -189,7 +189,9 @@ async def test_garbage_closes_only_its_connection(
     assert any("the connection is closed" in one for one in caplog.messages)
 
 
-async def test_client_is_told_which_partition_cannot_be_used(brokers: Brokers) -> None:
+async def test_error_to_the_client_names_the_partition_that_cannot_be_used(
+    brokers: Brokers,
+) -> None:
     async with brokers.running():
         with pytest.raises(ClientError, match="nope-0: it does not exist"):
             await brokers.client.produce(("nope", 0), [b"a"], -1)

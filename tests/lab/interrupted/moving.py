@@ -27,7 +27,7 @@ from tools.lab.refold import Refold, run
 Name = tuple[str, int]
 Targets = Mapping[Name, Sequence[int]]
 
-NOBODY = 9
+ABSENT_BROKER = 9
 """A broker that never starts: a reassignment to it stays in progress."""
 RECORD_BYTES = 50_000
 AT_ONCE = 50

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from controller.core.znodes import CANCEL_CONTENT, REASSIGN_CANCEL
-from tests.lab.interrupted.moving import NOBODY, Moving
+from tests.lab.interrupted.moving import ABSENT_BROKER, Moving
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
@@ -25,7 +25,7 @@ async def test_cancellation_of_a_few_milliseconds_is_processed(moving: Moving) -
     await moving.create_topic(topic, {0: [1, 2]})
     await moving.until_in_sync(topic, 2)
     for delay_ms in DELAYS_MS:
-        await moving.submit({(topic, 0): [3, NOBODY]})
+        await moving.submit({(topic, 0): [3, ABSENT_BROKER]})
         await moving.until_adding(topic)
         await cancel_briefly(moving, delay_ms)
         await moving.until_assigned(topic, [1, 2])
@@ -38,7 +38,7 @@ async def test_cancellation_while_the_daemon_is_paused_is_processed(moving: Movi
     topic = "cancelled-while-paused"
     await moving.create_topic(topic, {0: [1, 2]})
     await moving.until_in_sync(topic, 2)
-    await moving.submit({(topic, 0): [3, NOBODY]})
+    await moving.submit({(topic, 0): [3, ABSENT_BROKER]})
     await moving.until_adding(topic)
     daemon.pause()
     await cancel_briefly(moving, 500)

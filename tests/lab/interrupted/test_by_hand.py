@@ -7,7 +7,7 @@ import pytest
 from controller.core import znodes
 from controller.core.znodes import reassignment_path
 from tests.controller.daemon.lab_cluster import timed
-from tests.lab.interrupted.moving import NOBODY, Moving
+from tests.lab.interrupted.moving import ABSENT_BROKER, Moving
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
@@ -29,7 +29,7 @@ async def test_overwritten_topic_is_repaired_and_can_be_cancelled(
     topic = f"by-hand-{what.replace(' ', '-')}"
     path = znodes.topic_path(topic)
     await moving.create_topic(topic, {0: [1, 2]})
-    await moving.submit({(topic, 0): [3, NOBODY]})
+    await moving.submit({(topic, 0): [3, ABSENT_BROKER]})
     await moving.until_isr(topic, {0: 3})
     before = await moving.view.content(path)
     await moving.view.overwrite(path, TOPIC_BY_HAND[what])
@@ -96,7 +96,7 @@ async def test_deleted_record_is_reported_and_created_again(moving: Moving) -> N
     daemon = await moving.controlling(settings=never)
     await moving.create_topic("no-record", {0: [1, 2]})
     await moving.create_topic("another", {0: [1, 2]})
-    await moving.request({"no-record": {0: [3, NOBODY]}})
+    await moving.request({"no-record": {0: [3, ABSENT_BROKER]}})
     await moving.until_isr("no-record", {0: 3})
     path = reassignment_path("no-record", 0)
     before = await moving.view.content(path)

@@ -10,7 +10,7 @@ from controller.core import znodes
 from controller.core.znodes import REASSIGN_CANCEL
 from tests.controller.daemon.lab_cluster import timed
 from tests.lab.default_clusters.cluster import until_more
-from tests.lab.interrupted.moving import NOBODY, Moving
+from tests.lab.interrupted.moving import ABSENT_BROKER, Moving
 from tools.lab.traffic import Traffic
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
@@ -118,7 +118,7 @@ async def test_cancellation_with_dead_brokers_loses_no_record(moving: Moving) ->
     await moving.create_topic(topic, {0: [1, 2, 3]})
     async with Traffic(moving.lab.bootstrap, topic) as traffic:
         await until_more(traffic)
-        await moving.submit({(topic, 0): [4, 5, 6, NOBODY]})
+        await moving.submit({(topic, 0): [4, 5, 6, ABSENT_BROKER]})
         await moving.until_isr(topic, {0: 6})
         moving.lab.brokers[5].kill()
         moving.lab.brokers[0].kill()
@@ -144,7 +144,7 @@ async def test_rollback_waits_for_an_original_in_sync(moving: Moving) -> None:
     topic = "waits"
     await moving.create_topic(topic, {0: [1, 2]})
     await moving.until_in_sync(topic, 2)
-    await moving.submit({(topic, 0): [3, NOBODY]})
+    await moving.submit({(topic, 0): [3, ABSENT_BROKER]})
     await moving.until_isr(topic, {0: 3})
     for broker in moving.lab.brokers[:2]:
         broker.kill()
@@ -165,7 +165,7 @@ async def test_rollback_waits_for_an_original_in_sync(moving: Moving) -> None:
     await moving.reassign("--remove-cancel")
     notice = await moving.until_reported(daemon, "rollback_given_up")
     assert notice["message"].endswith(
-        f"the rollback ends, and the reassignment to 3,{NOBODY} continues"
+        f"the rollback ends, and the reassignment to 3,{ABSENT_BROKER} continues"
     )
     await moving.view.configure(f"topics/{topic}", {"min.insync.replicas": "1"})
     await moving.reassign("--cancel")

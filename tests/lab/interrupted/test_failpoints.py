@@ -11,7 +11,7 @@ from tests.controller.daemon.lab_cluster import OWN_ID
 from tests.lab.default_clusters.cluster import until_more
 from tests.lab.incidents.requests import election_request
 from tests.lab.interrupted.failpoint import program_after_step
-from tests.lab.interrupted.moving import NOBODY, Moving
+from tests.lab.interrupted.moving import ABSENT_BROKER, Moving
 from tools.lab.refold import Refold
 from tools.lab.traffic import Traffic
 
@@ -27,7 +27,7 @@ async def killed_after(moving: Moving, topic: str, step: int) -> None:
     await daemon.start()
     await moving.until_controller(OWN_ID, daemon)
     await moving.create_topic(topic, {0: [1, 2]})
-    await moving.submit({(topic, 0): [3, NOBODY]})
+    await moving.submit({(topic, 0): [3, ABSENT_BROKER]})
     await moving.until_isr(topic, {0: 3})
     await moving.reassign("--cancel")
     assert await daemon.ended() == -signal.SIGKILL
@@ -86,7 +86,7 @@ async def test_interrupted_rollback_loses_no_acknowledged_record(moving: Moving)
     await moving.create_topic(topic, {0: [1, 2]})
     async with Traffic(moving.lab.bootstrap, topic) as traffic:
         await until_more(traffic)
-        await moving.submit({(topic, 0): [3, NOBODY]})
+        await moving.submit({(topic, 0): [3, ABSENT_BROKER]})
         await moving.until_isr(topic, {0: 3})
         await moving.reassign("--cancel")
         await daemon.ended()
@@ -110,7 +110,7 @@ async def test_producers_continue_without_a_controller_if_the_leader_was_a_targe
     await moving.create_topic(topic, {0: [1, 2]})
     async with Traffic(moving.lab.bootstrap, topic) as traffic:
         await until_more(traffic)
-        await moving.submit({(topic, 0): [3, NOBODY]})
+        await moving.submit({(topic, 0): [3, ABSENT_BROKER]})
         await moving.until_isr(topic, {0: 3})
         request = json.dumps(election_request([(topic, 0)]))
         await moving.view.create(znodes.PREFERRED_ELECTION, request)
@@ -133,12 +133,14 @@ async def test_stock_controller_continues_with_the_entries_after_a_hand_back(
     topic = "handed-back"
     daemon = await moving.controlling()
     await moving.create_topic(topic, {0: [1, 2]})
-    await moving.submit({(topic, 0): [3, NOBODY]})
+    await moving.submit({(topic, 0): [3, ABSENT_BROKER]})
     await moving.until_isr(topic, {0: 3})
     assert await daemon.stop() == 0
     await moving.until_stock_controller()
     entries = await moving.view.content("/admin/reassign_partitions")
-    assert entries["partitions"] == [{"topic": topic, "partition": 0, "replicas": [3, NOBODY]}]
+    assert entries["partitions"] == [
+        {"topic": topic, "partition": 0, "replicas": [3, ABSENT_BROKER]}
+    ]
     again = await moving.controlling()
     await moving.reassign("--cancel")
     await assert_rolled_back(moving, topic, again)

@@ -5,7 +5,7 @@ import pytest
 from controller.core import znodes
 from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, reassignment_path
 from tests.controller.daemon.lab_cluster import timed
-from tests.lab.interrupted.moving import NOBODY, Moving
+from tests.lab.interrupted.moving import ABSENT_BROKER, Moving
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
@@ -19,7 +19,7 @@ async def test_stuck_reassignment_does_not_delay_others(moving: Moving) -> None:
     daemon = await moving.controlling()
     for topic in ("stuck", "extra", "requested"):
         await moving.create_topic(topic, {0: [1, 2]})
-    await moving.submit({("stuck", 0): [3, NOBODY]})
+    await moving.submit({("stuck", 0): [3, ABSENT_BROKER]})
     await moving.until_adding("stuck")
     await moving.reassign("--execute-extra", given={("extra", 0): [3, 4]})
     printed = await moving.reassign("--request", "--json", given={("requested", 0): [4, 3]})
@@ -115,7 +115,7 @@ async def test_reassignments_requested_without_a_controller_are_processed(moving
     first = await moving.controlling()
     for topic in ("case-1", "case-2", "case-3"):
         await moving.create_topic(topic, {0: [1, 2]})
-    await moving.request({"case-3": {0: [3, 4, NOBODY]}})
+    await moving.request({"case-3": {0: [3, 4, ABSENT_BROKER]}})
     await moving.until_isr("case-3", {0: 4})
     with moving.brokers_paused():
         first.kill()
@@ -136,8 +136,8 @@ async def test_znodes_changed_by_hand_are_repaired(moving: Moving) -> None:
     daemon = await moving.controlling()
     for topic in ("entry", "requested-by-hand", "more"):
         await moving.create_topic(topic, {0: [1, 2]})
-    await moving.submit({("entry", 0): [3, NOBODY]})
-    await moving.request({"requested-by-hand": {0: [3, NOBODY]}})
+    await moving.submit({("entry", 0): [3, ABSENT_BROKER]})
+    await moving.request({"requested-by-hand": {0: [3, ABSENT_BROKER]}})
     await moving.until_adding("entry")
     await moving.until_adding("requested-by-hand")
     path = reassignment_path("requested-by-hand", 0)

@@ -14,7 +14,7 @@ from kafka import TopicPartition
 
 from controller.core.znodes import Name
 from eventstore.folders import logs_in
-from replay.what_if.causes import BrokerBack, BrokerGone, Cause
+from replay.what_if.causes import BrokerRegistered, BrokerUnregistered, Cause
 from replay.what_if.changes import Changes
 from replay.what_if.continuing import what_if
 from replay.what_if.incident import Incident
@@ -81,7 +81,7 @@ def gone(incident: Incident, broker: int) -> int:
     (seq,) = [
         one.seq
         for one in incident.causes
-        if isinstance(one.what, BrokerGone) and one.what.broker == broker
+        if isinstance(one.what, BrokerUnregistered) and one.what.broker == broker
     ]
     return seq
 
@@ -91,7 +91,7 @@ def back(incident: Incident, broker: int) -> Cause:
     return [
         one
         for one in incident.causes
-        if isinstance(one.what, BrokerBack) and one.what.broker == broker
+        if isinstance(one.what, BrokerRegistered) and one.what.broker == broker
     ][-1]
 
 

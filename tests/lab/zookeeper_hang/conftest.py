@@ -20,7 +20,7 @@ CHECK_MS = 2_000
 
 
 class HangCluster(LabCluster):
-    """A cluster whose ZooKeeper can be suspended. `brokers_with` starts the brokers."""
+    """A cluster whose ZooKeeper can be suspended. `start_brokers` starts the brokers."""
 
     def __init__(self, lab: Lab, folder: Path, leader: ZooKeeperServer) -> None:
         super().__init__(lab, folder)

@@ -52,7 +52,7 @@ def answered(
     return tree.view.answer(issued, command, overlay or {}, listed)  # type: ignore[arg-type]
 
 
-def test_znodes_are_read_as_they_are_now(tree: Tree) -> None:
+def test_last_content_of_znodes_is_read(tree: Tree) -> None:
     found = answered(tree, ReadZnodes((STATE, OTHER)))
     assert isinstance(found, ZnodesRead)
     assert (found.command, found.errors) == (ID, [OK, NO_NODE])

@@ -15,7 +15,7 @@ from replay.cli.main import app
 from replay.explore.generators.scenarios import generic
 from replay.explore.invariants.catalogue import RECOVERY
 from replay.explore.saved import read_run
-from replay.explore.verdict import checked
+from replay.explore.verdict import invariant_names
 from replay.world.inputs import CrashBroker
 from tests.replay.cli.command import refold
 from tests.replay.explore.defects import leader_outside_of_isr
@@ -50,7 +50,7 @@ def test_healthy_code_has_no_violation(scenario: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "seed 5\n" in result.stdout
     assert "no violation in 2 runs" in result.stdout
-    always, recovery = len(checked()) - len(RECOVERY), len(RECOVERY)
+    always, recovery = len(invariant_names()) - len(RECOVERY), len(RECOVERY)
     assert f"checked after every step: {always} invariants" in result.stdout
     assert f"last fault: {recovery} invariants, all of them in 2 of 2 runs" in result.stdout
     assert "not checked: " in result.stdout

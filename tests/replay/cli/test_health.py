@@ -98,7 +98,7 @@ def test_log_of_a_daemon_that_is_not_the_controller_shows_no_state(log: Path) ->
     assert (found.exit_code, found.stdout) == (2, "")
     assert f"the daemon is not the controller at event {before}" in found.stderr
     assert f"choose event {before + 1} or a later one" in found.stderr
-    assert "give --zookeeper" in found.stderr
+    assert "use the log of the active daemon, or --zookeeper" in found.stderr
 
 
 def test_well_partitions_are_shown_for_a_topic_only(log: Path) -> None:

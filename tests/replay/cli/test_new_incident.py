@@ -7,7 +7,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from replay.cli.main import app
-from replay.incidents.incident_folder import unpacked
+from replay.incidents.incident_folder import incident_log
 from tests.replay.cli.test_diff import diff
 from tests.replay.diff.versions import ROOT
 from tests.replay.recorded_log import incident, write_log
@@ -40,7 +40,7 @@ def test_incident_is_cut_to_a_partition_and_redacted(log: Path, tmp_path: Path) 
     options = ("--name", "u", "--partition", "u-0", "--redact", "--into", tmp_path)
     result = new_incident(log, *options)
     assert result.exit_code == 0, result.output
-    with unpacked(tmp_path / "u") as made:
+    with incident_log(tmp_path / "u") as made:
         shown = CliRunner().invoke(app, ["log", "show", str(made), "--json"]).stdout
         replayed = CliRunner().invoke(app, ["replay", str(made)])
     assert "/brokers/topics/u" not in shown

@@ -127,7 +127,7 @@ def test_condition_that_moves_to_another_function_is_not_changed(tmp_path: Path)
     assert one.condition == "is_over(brokers, limit)"
 
 
-def test_condition_that_is_written_more_often_is_named_as_often_as_it_is_new(
+def test_condition_that_is_written_more_often_is_named_once_for_each_new_place(
     tmp_path: Path,
 ) -> None:
     base = "def f(a):\n    return a > 1\n"

@@ -272,6 +272,6 @@ def test_loss_that_follows_the_shutdown_of_the_other_member(
     known.losses.lost(2, NAME, OFFSET, [RECORD])
     shrunk = znodes.write_state(LeaderAndIsr(2, 1, (2,), 0, 1))
     state.apply(state.create_session(), SetData(path, shrunk, ANY_VERSION), 0)
-    facts.committed("refold 100", [("data", path)])
+    facts.on_commit("refold 100", [("data", path)])
     known.losses.led(NAME, 2, 1)
     assert known.losses.excuse(NAME, OFFSET, RECORD, at, 0) is is_excused

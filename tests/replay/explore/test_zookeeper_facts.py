@@ -24,12 +24,12 @@ def test_member_that_registered_again_has_restarted_even_if_its_znode_is_gone_no
     facts.load()
     session = state.create_session()
     state.apply(session, Create(broker, b"{}"), 0)
-    facts.committed("broker 3", [("created", broker)])
+    facts.on_commit("broker 3", [("created", broker)])
     state.apply(session, Delete(broker, ANY_VERSION), 0)
-    facts.committed("broker 3", [("deleted", broker)])
+    facts.on_commit("broker 3", [("deleted", broker)])
     after = znodes.write_state(LeaderAndIsr(1, 1, (1,), 0, 1))
     state.apply(session, SetData(path, after, ANY_VERSION), 0)
-    facts.committed("refold 100", [("data", path)])
+    facts.on_commit("refold 100", [("data", path)])
     [write] = [one for one in writes if one.before is not None]
     assert write.restarted == (3,)
 
@@ -46,10 +46,10 @@ def test_assignment_that_a_tool_has_changed_is_remembered_after_the_deletion_of_
     path, session = znodes.topic_path("orders"), state.create_session()
     data = b'{"version":1,"partitions":{"0":[2]}}'
     state.apply(session, SetData(path, data, ANY_VERSION), 0)
-    facts.committed(process, [("data", path)])
+    facts.on_commit(process, [("data", path)])
     for child in ("/partitions/0/state", "/partitions/0", "/partitions", ""):
         state.apply(session, Delete(path + child, ANY_VERSION), 0)
-    facts.committed("refold 100", [("deleted", path)])
+    facts.on_commit("refold 100", [("deleted", path)])
     assert "orders" not in known.topics
     assert (("orders", 0) in known.changed_by_tools) is by_tool
 
@@ -82,6 +82,6 @@ def test_loss_is_excused_if_the_rollback_has_removed_the_other_members_of_the_is
     session = state.create_session()
     alone = znodes.write_state(LeaderAndIsr(4, 2, (4,), 0, 1))
     state.apply(session, SetData(path, alone, ANY_VERSION), 0)
-    facts.committed("refold 100", [("data", path)])
+    facts.on_commit("refold 100", [("data", path)])
     known.losses.led(name, 4, 2)
     assert known.losses.excuse(name, 1, 5, acknowledged, 1) is is_excused

@@ -14,7 +14,7 @@ from eventstore.reader import LogReader
 from eventstore.verify import verify
 from eventstore.writer import LogWriter
 from replay.cli.main import app
-from replay.incidents.incident_folder import incidents_in, unpacked
+from replay.incidents.incident_folder import incident_log, incidents_in
 from replay.stock_clusters.imports.importing import Selection, import_source
 from tests.eventstore.samples import command, event, header
 from tests.replay.diff.versions import INCIDENTS, ROOT
@@ -55,7 +55,7 @@ def round_trip(log: Path, folder: Path) -> None:
 @pytest.mark.sampled
 @pytest.mark.parametrize("folder", incidents_in([INCIDENTS]), ids=lambda one: one.name)
 def test_real_incident_is_restored(folder: Path, tmp_path: Path) -> None:
-    with unpacked(folder) as log:
+    with incident_log(folder) as log:
         round_trip(log, tmp_path)
 
 

@@ -24,7 +24,7 @@ from replay.subjects import partition_named
 from replay.why import recorded
 from replay.why.explain import explain_history
 from replay.why.explanations.explanation import Explanation
-from replay.why.facts import CancelKnown
+from replay.why.facts import CancelZnodeObserved
 from replay.why.history import History
 from replay.why.recorded import LogPart
 from replay.why.subject import Subject
@@ -226,7 +226,8 @@ def test_cancellation_that_was_removed_between_two_sessions_is_explained_as_by_a
                 assert is_same_history(log, subject, seq), (subject, seq)
         found = history_of_index(log, Subject("u", 0), log.reader.last_seq)
         assert found is not None
-        assert [one.how for one in found.facts if isinstance(one, CancelKnown)][-1] == "removed"
+        observed = [one for one in found.facts if isinstance(one, CancelZnodeObserved)]
+        assert observed[-1].how == "removed"
 
 
 def store_all_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -241,8 +241,8 @@ def test_brokers_in_kraft_mode_are_not_taken_for_dead() -> None:
 
 
 def test_cluster_without_brokers_is_an_error() -> None:
-    nobody = {"/brokers/ids/1": None, "/brokers/ids/2": None, "/brokers/topics/t": None}
-    [one] = found(nobody, [], "error")
+    without_brokers = {"/brokers/ids/1": None, "/brokers/ids/2": None, "/brokers/topics/t": None}
+    [one] = found(without_brokers, [], "error")
     assert (one.check, one.text) == ("brokers", "no broker is registered")
 
 

@@ -16,7 +16,7 @@ from controller.core.api_requests.scram_credentials import (
 from controller.core.configuration import Configuration
 from controller.core.values import Endpoint
 from replay.cli.main import app
-from replay.incidents.incident_folder import unpacked
+from replay.incidents.incident_folder import incident_log
 from replay.redaction import fields, places
 from replay.redaction.names import Names, StandIns
 from replay.stock_clusters.imports.importing import Selection, import_source
@@ -43,7 +43,7 @@ def redacted(log: Path, folder: Path) -> tuple[Path, dict[str, dict[str, str]], 
 
 @pytest.mark.parametrize("name", ["broker-crash", "unclean-election", "topics"])
 def test_redacted_incident_replays_and_has_none_of_the_names(tmp_path: Path, name: str) -> None:
-    with unpacked(INCIDENTS / name) as log:
+    with incident_log(INCIDENTS / name) as log:
         other, names, text = redacted(log, tmp_path)
         before = refold("replay", log).output.splitlines()[0].partition(": ")[2]
     assert set(names["topic"]) >= {"moved", "orders"}
@@ -61,7 +61,7 @@ def test_redacted_incident_replays_and_has_none_of_the_names(tmp_path: Path, nam
 def test_incident_with_reassignment_records_replays_without_its_topics(
     tmp_path: Path, name: str
 ) -> None:
-    with unpacked(INCIDENTS / name) as log:
+    with incident_log(INCIDENTS / name) as log:
         other, names, text = redacted(log, tmp_path)
     assert set(names["topic"]) >= {"moved", "orders"}
     assert re.findall(r"\b(?:moved|orders)\b", text) == []

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from controller.core import topic_names as kafka
+from controller.core.topic_names import problem_of, unify_collision_chars
 from replay.redaction.topic_names import hash_code, topic_stand_ins
 
 NAMES = [
@@ -39,8 +39,8 @@ def test_replacements_collide_as_the_names_do() -> None:
     names = ["a.b", "a_b", "a-b", "c.d_e", "c_d.e", "x"]
     found = topic_stand_ins(names, [])
     for one, other in combinations(names, 2):
-        collide = kafka.unified(one) == kafka.unified(other)
-        assert (kafka.unified(found[one]) == kafka.unified(found[other])) == collide
+        collide = unify_collision_chars(one) == unify_collision_chars(other)
+        assert (unify_collision_chars(found[one]) == unify_collision_chars(found[other])) == collide
 
 
 def test_kept_names_keep_their_place_in_the_order() -> None:
@@ -53,8 +53,8 @@ def test_kept_names_keep_their_place_in_the_order() -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "x" * 250, "ä"])
 def test_illegal_name_stays_illegal(name: str) -> None:
     found = topic_stand_ins([name, "legal"], [])
-    assert kafka.problem_of(found[name]) is not None
-    assert kafka.problem_of(found["legal"]) is None
+    assert problem_of(found[name]) is not None
+    assert problem_of(found["legal"]) is None
 
 
 def test_hash_code_is_javas() -> None:

@@ -25,7 +25,7 @@ from eventstore.snapshots import put_snapshot, read_snapshot
 from eventstore.writer import LogWriter
 from replay.cli.main import app
 from replay.index.making import make_index
-from replay.logs.decode import UPCASTERS, configuration_of, recorded
+from replay.logs.decode import UPCASTERS, configuration_of, decode_recorded
 from replay.logs.packed import log_at
 from replay.logs.recorded_fold import fold_at_start, fold_event
 from replay.verify.event_fields import EventFieldChecker, PartEdges, are_consistent
@@ -51,7 +51,7 @@ def cut(log: Path) -> list[Part]:
         fold = fold_at_start(reader)
         last, between = reader.header.first_seq, (reader.last_seq - reader.header.first_seq) / CUTS
         for record, following in pairwise(reader.events()):
-            fold_event(fold, recorded(record))
+            fold_event(fold, decode_recorded(record))
             is_possible = fold.is_idle and following.term == fold.term
             if is_possible and record.seq - last >= between:
                 put_snapshot(log, core_fingerprint(), record.seq, take_snapshot(fold))

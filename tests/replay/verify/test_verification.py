@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,10 +15,11 @@ from msgspec import structs
 from typer.testing import CliRunner
 
 from controller.core.commands import (
+    Issued,
     Notice,
     Reason,
 )
-from controller.core.events import ShutdownRequested, ZnodesRead
+from controller.core.events import Outcome, Recorded, ShutdownRequested, ZnodesRead
 from controller.core.fold import Fold
 from controller.event_log.records import event_record
 from eventstore.folders import segments_of
@@ -170,11 +172,21 @@ def test_log_of_another_core_that_cannot_be_folded_recommends_its_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = write_log(tmp_path / "log", incident(), fingerprint="another")
-    monkeypatch.setattr(Fold, "apply", lambda fold, event: 1 // 0)
+    apply = Fold.apply
+
+    def refuse_outcomes(fold: Fold, event: Recorded) -> Iterator[list[Issued]]:
+        if isinstance(event.event, Outcome):
+            raise ZeroDivisionError
+        return apply(fold, event)
+
+    monkeypatch.setattr(Fold, "apply", refuse_outcomes)
     done = CliRunner().invoke(app, ["replay", str(log)])
     assert done.exit_code == 2
     assert "recorded by core another (refold " in done.stderr
-    assert "use that version" in done.stderr
+    outcome = "cannot fold event 2 (znodes_read, the outcome of command 1.0): run that version, or"
+    assert outcome in done.stderr
+    assert "refold diff LOG --base REF" in done.stderr
+    assert "ZeroDivisionError" not in done.stderr
 
 
 def test_defect_of_the_core_that_recorded_the_log_is_raised(

@@ -1,11 +1,11 @@
 """The futures of a moment."""
 
 from replay.what_if.branches import future_causes
-from replay.what_if.causes import BrokerBack, BrokerGone, Cause
+from replay.what_if.causes import BrokerRegistered, BrokerUnregistered, Cause
 
-GONE = Cause(10, 5_000, BrokerGone(1, 10, 5_000))
-BACK = Cause(20, 9_000, BrokerBack(1))
-CERTAIN = Cause(15, 7_000, BrokerBack(2), is_certain=True)
+GONE = Cause(10, 5_000, BrokerUnregistered(1, 10, 5_000))
+BACK = Cause(20, 9_000, BrokerRegistered(1))
+CERTAIN = Cause(15, 7_000, BrokerRegistered(2), is_certain=True)
 
 
 def kept(causes: list[Cause], number: int) -> set[int]:

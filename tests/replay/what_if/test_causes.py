@@ -4,9 +4,9 @@ import pytest
 
 from replay.errors import ReplayError
 from replay.what_if.causes import (
-    BrokerBack,
     BrokerBounced,
-    BrokerGone,
+    BrokerRegistered,
+    BrokerUnregistered,
     Cause,
     ControllerGone,
     ReplicaLagged,
@@ -25,16 +25,16 @@ from replay.world.inputs import (
     Target,
 )
 
-GONE = Cause(67, 7_000, BrokerGone(2, 67, 7_000), 70)
-BACK = Cause(82, 9_000, BrokerBack(2))
+GONE = Cause(67, 7_000, BrokerUnregistered(2, 67, 7_000), 70)
+BACK = Cause(82, 9_000, BrokerRegistered(2))
 
 
 @pytest.mark.parametrize(
     ("what", "words"),
     [
         (GONE.what, "the registration of broker 2 ended"),
-        (BrokerGone(2, 67, 7_000, True), "broker 2 shut down"),
-        (BrokerBack(2), "broker 2 registered"),
+        (BrokerUnregistered(2, 67, 7_000, True), "broker 2 shut down"),
+        (BrokerRegistered(2), "broker 2 registered"),
         (BrokerBounced(2), "broker 2 ended and registered again"),
         (ControllerGone("refold 1"), "the session of the controller ended"),
         (ReplicaLagged(2, "t", 0, None), "broker 2 fell out of the ISR of t-0, while it ran"),

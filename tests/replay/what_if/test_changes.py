@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from replay.errors import ReplayError
-from replay.what_if.causes import BrokerBounced, BrokerGone, in_words
+from replay.what_if.causes import BrokerBounced, BrokerUnregistered, in_words
 from replay.what_if.changes import Changes, apply_changes
 from replay.what_if.incident import Incident
 from replay.world.inputs import CancelReassignment, CrashBroker, KillController
@@ -38,8 +38,8 @@ def test_delayed_event_happens_later() -> None:
     (before,) = [one for one in changed.control if one.seq == 90]
     (after,) = [one for one in changed.causes if one.seq == 90]
     assert after.at_ms - before.at_ms == 1_500
-    assert isinstance(after.what, BrokerGone)
-    assert isinstance(before.what, BrokerGone)
+    assert isinstance(after.what, BrokerUnregistered)
+    assert isinstance(before.what, BrokerUnregistered)
     assert after.what.gone_ms - before.what.gone_ms == 1_500
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from replay.errors import ReplayError
-from replay.explore.verdict import checked
+from replay.explore.verdict import invariant_names
 from replay.what_if.conditions import (
     InvariantCondition,
     PartitionCondition,
@@ -37,7 +37,8 @@ def test_conditions_are_parsed() -> None:
     assert condition_of("orders-1 leader 3", incident()) == PartitionCondition(
         "orders", 1, "leader", 3
     )
-    assert condition_of(checked()[0], incident()) == InvariantCondition(checked()[0])
+    name = invariant_names()[0]
+    assert condition_of(name, incident()) == InvariantCondition(name)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from replay.what_if.assumptions import AssumptionKind
-from replay.what_if.causes import BrokerGone
+from replay.what_if.causes import BrokerUnregistered
 from replay.what_if.changes import Changes
 from replay.what_if.continuing import WhatIfAnswer, what_if
 from replay.what_if.outcome import OutcomeAspect
@@ -25,7 +25,7 @@ def answer(name: str, changes: Changes | None = None) -> WhatIfAnswer:
 def test_broker_that_was_down_is_offline_until_it_has_registered(tmp_path: Path) -> None:
     begun = scenario(TopicSpec("solo", ((2,),)), TopicSpec("t", ((1, 3),)))
     incident = incident_at(log_of_run(tmp_path, begun, CrashBroker(8_000, 2, False, None)))
-    (gone,) = [one.seq for one in incident.causes if isinstance(one.what, BrokerGone)]
+    (gone,) = [one.seq for one in incident.causes if isinstance(one.what, BrokerUnregistered)]
     found = what_if(incident, Changes(restart=(f"broker=2@{gone}",)))[0]
     assert found.control["solo", 0].offline_ms > 10_000
     assert 1_000 <= found.changed["solo", 0].offline_ms < 1_700

@@ -8,7 +8,7 @@ from controller.core.api_requests.alter_partition import AlterPartitionReceived
 from replay.errors import ReplayError
 from replay.logs.decode import records
 from replay.logs.open_log import RecordedLog, open_log
-from replay.what_if.causes import BrokerBack, BrokerGone, ReplicaLagged
+from replay.what_if.causes import BrokerRegistered, BrokerUnregistered, ReplicaLagged
 from replay.what_if.history import cluster_state_at
 from replay.world.inputs import (
     ChangeTopicConfig,
@@ -26,8 +26,8 @@ INCIDENTS = Path(__file__).parents[2] / "incidents"
 
 def test_end_of_a_registration_is_the_watch_event_that_reports_it() -> None:
     incident = incident_at(INCIDENTS / "broker-crash")
-    (gone,) = [one for one in incident.causes if isinstance(one.what, BrokerGone)]
-    (back,) = [one for one in incident.causes if isinstance(one.what, BrokerBack)]
+    (gone,) = [one for one in incident.causes if isinstance(one.what, BrokerUnregistered)]
+    (back,) = [one for one in incident.causes if isinstance(one.what, BrokerRegistered)]
     assert (gone.seq, gone.last_seq) == (67, 70)
     assert back.seq == 82
     assert 2 in cluster_state_at(incident.history.changes, 66, 0).brokers
@@ -45,8 +45,8 @@ def test_controlled_shutdown_is_a_cause_when_the_broker_asks_for_it(tmp_path: Pa
         tmp_path, scenario(TopicSpec("t", ((1, 2), (2, 1)))), StopBroker(10_000, 2, None)
     )
     incident = incident_at(log)
-    (gone,) = [one for one in incident.causes if isinstance(one.what, BrokerGone)]
-    assert isinstance(gone.what, BrokerGone)
+    (gone,) = [one for one in incident.causes if isinstance(one.what, BrokerUnregistered)]
+    assert isinstance(gone.what, BrokerUnregistered)
     assert gone.what.is_controlled
     assert gone.seq < gone.what.gone_seq
 
@@ -114,7 +114,7 @@ def test_unclean_election_of_a_stock_cluster_was_requested_by_a_client() -> None
 
 def test_registrations_that_a_failover_has_not_read_have_not_ended() -> None:
     incident = incident_at(INCIDENTS / "session-expiry")
-    ended = [one.what.broker for one in incident.causes if isinstance(one.what, BrokerGone)]
+    ended = [one.what.broker for one in incident.causes if isinstance(one.what, BrokerUnregistered)]
     assert ended == [3]
 
 

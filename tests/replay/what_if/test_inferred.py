@@ -1,7 +1,7 @@
 """Requests to a stock controller, inferred from what it wrote."""
 
 from controller.core.values import Assignment
-from replay.what_if.causes import BrokerGone, Cause
+from replay.what_if.causes import BrokerUnregistered, Cause
 from replay.what_if.inferred import inferred_requests, with_shutdown_requests
 from replay.world.inputs import CancelReassignment, ElectLeaders, Reassign, Target
 from tests.replay.what_if.histories import NAME, history, now
@@ -46,7 +46,7 @@ def test_request_that_the_log_has_is_not_inferred() -> None:
 
 def test_shutdown_begins_when_the_broker_leaves_the_isrs() -> None:
     found = history((0, now(1, 1, 2)), (900, now(2, 2)))
-    gone = Cause(2_000, 2_000, BrokerGone(1, 2_000, 2_000, is_controlled=True))
+    gone = Cause(2_000, 2_000, BrokerUnregistered(1, 2_000, 2_000, is_controlled=True))
     (one,) = with_shutdown_requests(found, [gone])
     assert (one.seq, one.at_ms, one.last_seq) == (901, 900, 2_000)
     assert with_shutdown_requests(history((0, now(1, 1, 2))), [gone]) == [gone]

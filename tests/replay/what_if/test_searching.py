@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from replay.logs.open_log import open_log
-from replay.what_if.causes import BrokerGone, Cause
+from replay.what_if.causes import BrokerUnregistered, Cause
 from replay.what_if.changes import Changes, apply_changes
 from replay.what_if.conditions import condition_of
 from replay.what_if.describing import event_texts
 from replay.what_if.incident import Incident
-from replay.what_if.searching import Curve, Search, point_of_no_return
+from replay.what_if.searching import LikelihoodCurve, Search, point_of_no_return
 from replay.world.inputs import CrashBroker, ElectLeaders, Input, StopBroker
 from replay.world.scenario import Scenario, SlowReplica, TopicSpec
 from tests.replay.what_if.simulated import incident_at, log_of_run, scenario
@@ -28,13 +28,13 @@ def curve_of(
     branches: int = 12,
     workers: int = 1,
     changes: Changes | None = None,
-) -> Curve:
+) -> LikelihoodCurve:
     search = Search(condition_of(condition, incident), branches, 12, 7, workers)
     return point_of_no_return(incident, apply_changes(incident, changes or Changes()), search)
 
 
 def gone(cause: Cause, broker: int) -> bool:
-    return isinstance(cause.what, BrokerGone) and cause.what.broker == broker
+    return isinstance(cause.what, BrokerUnregistered) and cause.what.broker == broker
 
 
 def requested(cause: Cause) -> bool:

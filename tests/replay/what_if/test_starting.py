@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from controller.core import znodes
-from replay.what_if.causes import BrokerBack, BrokerGone, Cause
+from replay.what_if.causes import BrokerRegistered, BrokerUnregistered, Cause
 from replay.what_if.changes import Changes, apply_changes
 from replay.what_if.starting import START_MS, Continuation, continuation_after, inputs_of
 from replay.world.inputs import CrashBroker, ExpireSession, FailLogDirectory, StopBroker
@@ -42,7 +42,7 @@ def test_failed_broker_crashes_and_its_session_ends_when_it_ended() -> None:
     crash, expire = (one for one in inputs_of(alive, alive.causes))
     assert isinstance(crash, CrashBroker)
     assert isinstance(expire, ExpireSession)
-    gone = next(one for one in alive.causes if isinstance(one.what, BrokerGone))
+    gone = next(one for one in alive.causes if isinstance(one.what, BrokerUnregistered))
     assert expire.at_ms == gone.at_ms + alive.shift_ms
     assert crash.at_ms < expire.at_ms
 
@@ -50,8 +50,8 @@ def test_failed_broker_crashes_and_its_session_ends_when_it_ended() -> None:
 def test_end_of_a_broker_that_is_down_and_start_of_one_that_runs_do_nothing() -> None:
     alive = continuation("broker-crash", 66)
     end, start = (
-        Cause(900, 90_000, BrokerGone(2, 900, 90_000)),
-        Cause(800, 80_000, BrokerBack(1)),
+        Cause(900, 90_000, BrokerUnregistered(2, 900, 90_000)),
+        Cause(800, 80_000, BrokerRegistered(1)),
     )
     assert inputs_of(alive, [start]) == ()
     assert len(inputs_of(alive, [end, end])) == 2
@@ -59,7 +59,7 @@ def test_end_of_a_broker_that_is_down_and_start_of_one_that_runs_do_nothing() ->
 
 def test_shutdown_in_progress_goes_on() -> None:
     incident = incident_at(INCIDENTS / "controlled-shutdown")
-    (gone,) = [one for one in incident.causes if isinstance(one.what, BrokerGone)]
+    (gone,) = [one for one in incident.causes if isinstance(one.what, BrokerUnregistered)]
     found = continuation("controlled-shutdown", gone.seq)
     assert found.stopping == (1,)
     assert any(isinstance(one, StopBroker) for one in inputs_of(found, ()))

@@ -42,7 +42,7 @@ FAILED: Final = -1
 
 WATCH_XID: Final = -1
 CHANGES: Final = {1: "created", 2: "deleted", 3: "data", 4: "children"}
-EVERYBODY_MAY_ALL: Final = struct.pack(">ii", 1, 31) + b"\0\0\0\5world\0\0\0\6anyone"
+WORLD_ANYONE_ALL: Final = struct.pack(">ii", 1, 31) + b"\0\0\0\5world\0\0\0\6anyone"
 
 
 class RealSession:
@@ -249,7 +249,7 @@ def _encode_write(operation: WriteInMulti) -> tuple[int, bytes]:
 
 def _create(path: str, data: bytes, ephemeral: bool, sequential: bool) -> bytes:
     flags = struct.pack(">i", ephemeral + 2 * sequential)
-    return _string(path) + _buffer(data) + EVERYBODY_MAY_ALL + flags
+    return _string(path) + _buffer(data) + WORLD_ANYONE_ALL + flags
 
 
 def _multi(operations: list[tuple[int, bytes]]) -> bytes:

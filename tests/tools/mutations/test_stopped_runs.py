@@ -32,7 +32,7 @@ def test_slow():
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_stopped_run_leaves_no_process_behind(tree: Path, number: signal.Signals) -> None:
+def test_stopped_run_leaves_no_process(tree: Path, number: signal.Signals) -> None:
     write(tree, "tests/test_slow.py", SLOW_TEST)
     os.mkfifo(tree / "process")
     command = [sys.executable, "-m", "tools.mutations"]

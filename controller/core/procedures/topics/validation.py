@@ -51,11 +51,11 @@ class ExistingTopics:
     def add(self, name: str) -> None:
         """Add a topic that exists, or is about to be created."""
         self.topics[name] = None
-        self._colliding.setdefault(topic_names.unified(name), []).append(name)
+        self._colliding.setdefault(topic_names.unify_collision_chars(name), []).append(name)
 
     def colliding(self, name: str) -> list[str]:
         """The topics whose names differ from this one only in periods and underscores."""
-        return sorted(self._colliding.get(topic_names.unified(name), ()))
+        return sorted(self._colliding.get(topic_names.unify_collision_chars(name), ()))
 
 
 def check_request(name: str, count: int) -> None:

@@ -250,20 +250,20 @@ class _Run:
     def ask(
         self, make: Callable[[int], BrokerEvent], records: Sequence[int], respond: Respond
     ) -> None:
-        """See ServingBroker."""
+        """Put the event of a request, and call `respond` with the response of the fold."""
         self._requests += 1
         self._asked[self._requests] = respond
         self._put(make(self._requests), "client", [str(one) for one in records])
 
     def read_znodes(self, paths: tuple[str, ...], found: Callable[[ZnodesRead], None]) -> None:
-        """See ServingBroker."""
+        """Read znodes for a client."""
         self._requests += 1
         id = CommandId(_OF_CLIENTS, self._requests)
         self._reads[id] = found
         self._session.submit(id, ReadZnodes(paths))
 
     def hold(self, name: Name, until_us: int, ask_again: Callable[[], None]) -> None:
-        """See ServingBroker."""
+        """Keep a fetch without records until there are some, at the latest until `until_us`."""
         held = _Held(ask_again)
         self._held.setdefault(name, []).append(held)
         self.clock.at(until_us, held.release)
@@ -273,7 +273,7 @@ class _Run:
             held.release()
 
     def partition(self, name: Name) -> Partition | None:
-        """See ServingBroker."""
+        """The partition as the fold knows it."""
         return self._store.fold.broker.partitions.get(name)
 
     # Commands

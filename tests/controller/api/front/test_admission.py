@@ -33,7 +33,7 @@ def test_broker_that_also_sends_client_requests_is_a_broker() -> None:
     assert admission.admit(3, "b") == 2
 
 
-def test_address_at_its_limit_closes_one_of_its_own_connections() -> None:
+def test_address_at_its_limit_closes_one_of_its_connections() -> None:
     admission = Admission(10, 2)
     admission.admit(1, "a")
     admission.admit(2, "b")

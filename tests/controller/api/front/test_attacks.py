@@ -101,7 +101,7 @@ async def test_token_of_a_weaker_mechanism_is_refused(secured: ServedEndpoint) -
 
 
 @pytest.mark.parametrize("has_tls", [False, True])
-async def test_flood_of_slow_handshakes_keeps_nobody_out(
+async def test_flood_of_slow_handshakes_keeps_no_client_out(
     serve: Serve,
     certificates: Certificates,
     has_tls: bool,

@@ -221,7 +221,7 @@ def test_counts_continue_after_the_front_process_has_ended() -> None:
 
 
 @pytest.mark.parametrize("version", [2, 7])
-async def test_throttled_client_is_told_the_time_and_is_not_read_for_as_long(
+async def test_throttled_client_is_sent_the_time_and_is_not_read_for_as_long(
     served: ServedEndpoint, version: int
 ) -> None:
     loop = asyncio.get_running_loop()

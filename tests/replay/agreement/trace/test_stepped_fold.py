@@ -31,7 +31,6 @@ class SteppedFoldHarness:
         self.fold = SteppedFold(configuration, ProcessingOrder())
         self.zookeeper = ZooKeeper()
         self.session = self.zookeeper.create_session()
-        self._told = 0
 
     def connect(self) -> list[Issued]:
         return self.fold.feed(SessionConnected(self.session, 6000, "", renewed=False), 0)

@@ -9,7 +9,7 @@ from controller.core.fold import Fold
 from controller.fingerprint import core_fingerprint
 from eventstore.records import Header
 from eventstore.writer import LogWriter
-from replay.logs.decode import recorded
+from replay.logs.decode import decode_recorded
 from tests.replay.diff.versions import Edit
 from tools.fleet.histories import CONFIGURATION, History
 
@@ -44,7 +44,7 @@ def write_rolled(folder: Path, short_history: History, cluster: str, segments: i
     coming = next(commands, None)
     with LogWriter.create(folder, header, segment_bytes=1) as writer:
         for event in short_history.events:
-            for _ in fold.apply(recorded(event)):
+            for _ in fold.apply(decode_recorded(event)):
                 pass
             of_event = []
             while coming is not None and coming.cause == event.seq:

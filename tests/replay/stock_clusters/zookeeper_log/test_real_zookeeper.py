@@ -15,7 +15,7 @@ from replay.stock_clusters.zookeeper_log.transactions import OpCode
 from replay.world.requests import Exists, GetChildren, Multi, Stat
 from replay.world.tree import Tree
 from tests.replay.stock_clusters.zookeeper_log.samples import RECORDING, tree_digest
-from tests.replay.world.real_zookeeper import EVERYBODY_MAY_ALL, RealSession
+from tests.replay.world.real_zookeeper import WORLD_ANYONE_ALL, RealSession
 from tools.lab import Lab, ZooKeeperServer
 from tools.setup.jars import fetch, pyspark_jars
 from tools.setup.java import find_java
@@ -151,11 +151,11 @@ def do_everything(session: RealSession, server: ZooKeeperServer) -> None:
     passing.apply(Create("/b/ephemeral", b"", ephemeral=True))
     session.apply(Create("/a/mine", b"", ephemeral=True))
     flags = struct.pack(">i", CONTAINER)
-    everybody = struct.pack(">i", 0) + EVERYBODY_MAY_ALL
-    session.exchange(OpCode.CREATE_CONTAINER, _text("/container") + everybody + flags)
+    acl = struct.pack(">i", 0) + WORLD_ANYONE_ALL
+    session.exchange(OpCode.CREATE_CONTAINER, _text("/container") + acl + flags)
     session.apply(Create("/container/a", b""))
     ttl = struct.pack(">iq", TTL, 3_600_000)
-    session.exchange(OpCode.CREATE_TTL, _text("/ttl") + everybody + ttl)
+    session.exchange(OpCode.CREATE_TTL, _text("/ttl") + acl + ttl)
     session.exchange(OpCode.SET_ACL, _text("/b") + READ_BY_ALL + struct.pack(">i", -1))
     passing.close()
     session.apply(SetData("/a", b"last", -1))

@@ -442,7 +442,7 @@ def test_log_of_another_core_that_cannot_be_folded_is_an_error(
 ) -> None:
     log = write_log(tmp_path / "log", cluster, fingerprint="0" * 24)
     monkeypatch.setattr(Fold, "apply", lambda fold, event: 1 // 0)
-    with pytest.raises(ReplayError, match=r"this core cannot fold event 1 .*: use that version"):
+    with pytest.raises(ReplayError, match=r"cannot fold event 1 .*: run that version"):
         asked(log, **T0)
 
 

@@ -142,7 +142,7 @@ async def test_isr_below_min_insync_replicas_has_the_same_errors_and_high_waterm
 
 
 @both_versions
-async def test_leader_without_metadata_is_used_by_nobody(
+async def test_leader_without_metadata_is_used_by_no_client(
     tmp_path: Path, versions: tuple[str, str]
 ) -> None:
     await compare(tmp_path, schedules.late_metadata, versions)

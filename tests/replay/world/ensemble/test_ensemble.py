@@ -104,7 +104,7 @@ def test_write_or_sync_ends_a_lag_by_transactions_for_its_client(
     assert data_of(late, "/a") == b"1"
 
 
-def test_client_is_refused_by_a_member_behind_what_it_has_seen(world: SmallWorld) -> None:
+def test_member_with_an_older_zxid_refuses_a_client(world: SmallWorld) -> None:
     broker = world.broker(1)
     broker.take()
     world.ensemble.lag(2, transactions=100)

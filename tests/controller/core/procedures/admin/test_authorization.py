@@ -181,7 +181,7 @@ def test_acls_are_read_as_kafkas_authorizer_reads_them(
     assert (listing(started(*rules), client) == codes.NONE) is is_allowed
 
 
-def test_resource_without_acls_may_be_open_to_everybody() -> None:
+def test_resource_without_acls_may_be_open_to_all_principals() -> None:
     assert listing(started(allows_without_acl=True)) == codes.NONE
     others = started(allows("Describe", "User:bob"), allows_without_acl=True)
     assert listing(others) == codes.CLUSTER_AUTHORIZATION_FAILED

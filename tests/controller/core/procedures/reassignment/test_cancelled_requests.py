@@ -150,7 +150,7 @@ def test_log_that_is_folded_without_kip_236_does_not_lead_to_its_procedures(
 
 @pytest.mark.parametrize("target", [[3, 4], [4]])
 @pytest.mark.parametrize("legacy", [True, False])
-def test_failover_keeps_a_younger_entry_beside_an_older_request(
+def test_failover_keeps_a_younger_entry_next_to_an_older_request(
     legacy: bool, target: list[int]
 ) -> None:
     """An entry is as old as a request only if the request was made of it."""

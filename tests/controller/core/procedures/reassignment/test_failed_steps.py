@@ -106,7 +106,7 @@ def test_failure_without_records_names_the_leader_epoch() -> None:
     assert [one for one in seen.texts() if "KeyError" in one] == []
 
 
-def test_complete_move_whose_leader_cannot_be_told_keeps_its_replicas() -> None:
+def test_complete_move_whose_leader_is_not_sent_the_state_keeps_its_replicas() -> None:
     """The leader would still wait for the replica that is deleted."""
     cluster = cluster_of_three(1, 2)
     submit(cluster, {T0: [1, 3]})

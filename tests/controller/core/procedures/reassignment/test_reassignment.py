@@ -461,7 +461,7 @@ def test_replaced_reassignment_starts_from_the_origin() -> None:
     assert cluster.leadership("t", 0).isr == (7, 8, 9)
 
 
-def test_target_kept_by_the_replacement_stays_as_it_is() -> None:
+def test_replica_in_both_targets_is_not_stopped() -> None:
     cluster = cluster_of(5, 1, 2)
     reassign(cluster, 3, 4)
     catch_up(cluster, 3)

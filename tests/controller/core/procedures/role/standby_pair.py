@@ -29,7 +29,7 @@ class StandbyPair:
         self.standby = Cluster(zookeeper=self.active.zookeeper, standby=True, **settings).start()
 
     @staticmethod
-    def beside(pair: "StandbyPair", *, standby: bool = True) -> Cluster:
+    def another_daemon(pair: "StandbyPair", *, standby: bool = True) -> Cluster:
         """Another daemon without the role, in the cluster of a pair."""
         return Cluster(zookeeper=pair.active.zookeeper, standby=standby).start()
 

@@ -13,7 +13,7 @@ from tests.controller.core.slow_sessions import (
 
 
 @pytest.mark.parametrize("take_over", [True, False])
-def test_daemon_that_is_told_to_waits_until_its_old_controller_znode_is_deleted(
+def test_daemon_with_the_setting_waits_until_its_old_controller_znode_is_deleted(
     take_over: bool,
 ) -> None:
     server = ZooKeeperWithSlowSessions.of_a_cluster()

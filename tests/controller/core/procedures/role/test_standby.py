@@ -285,7 +285,7 @@ def test_events_are_read_together_after_a_while() -> None:
 
 def test_second_standby_takes_over_from_the_first() -> None:
     pair = StandbyPair()
-    second = StandbyPair.beside(pair)
+    second = StandbyPair.another_daemon(pair)
     pair.take_over()
     second.run()
     assert (pair.standby.is_active, second.is_active) == (True, False)
@@ -300,7 +300,7 @@ def test_second_standby_takes_over_from_the_first() -> None:
 @pytest.mark.parametrize("standby", [False, True])
 def test_without_the_setting_nothing_is_followed(standby: bool) -> None:
     pair = StandbyPair()
-    waiting = StandbyPair.beside(pair, standby=standby)
+    waiting = StandbyPair.another_daemon(pair, standby=standby)
     codes = [
         one.command.code
         for one in waiting.commands()

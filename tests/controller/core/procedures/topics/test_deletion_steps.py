@@ -106,7 +106,7 @@ def test_under_kafka_rules_a_restarted_broker_ends_the_wait_of_marked_topics_onl
     assert marked(cluster) == ("t",)
 
 
-def test_brokers_are_told_of_the_deletion_before_they_delete() -> None:
+def test_brokers_are_sent_the_deletion_before_they_delete() -> None:
     """KB 8.4: clients that ask them for metadata must not find the topic."""
     cluster = cluster_with_topic(2)
     seen = cluster.seen()

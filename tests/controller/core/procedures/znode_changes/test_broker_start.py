@@ -194,7 +194,7 @@ def _create_again(cluster: Cluster) -> None:
     ],
     ids=["isr", "created again", "partition added", "reassignment", "failover", "broker failure"],
 )
-def test_topic_that_changes_after_it_was_prepared_is_sent_as_it_is(
+def test_topic_that_changes_after_it_was_prepared_is_sent_with_the_change(
     change: Callable[[Cluster], None],
 ) -> None:
     cluster = failed_broker()

@@ -8,7 +8,7 @@ import anyio
 E = TypeVar("E")
 
 
-class Arrival(NamedTuple, Generic[E]):
+class QueuedEvent(NamedTuple, Generic[E]):
     """An event with its arrival times by both clocks, and its channel."""
 
     wall_ns: int
@@ -17,17 +17,17 @@ class Arrival(NamedTuple, Generic[E]):
     event: E
 
 
-class Arrivals(Generic[E]):
+class EventQueue(Generic[E]):
     """A queue of events. Its users bound it: each command has one outcome, and the numbers of
     requests in progress are limited."""
 
     def __init__(self) -> None:
-        self._waiting: list[Arrival[E]] = []
+        self._waiting: list[QueuedEvent[E]] = []
         self._arrived = anyio.Event()
 
     def add(self, event: E, channel: str) -> None:
         """Add an event that has arrived."""
-        self._waiting.append(Arrival(time.time_ns(), time.monotonic_ns(), channel, event))
+        self._waiting.append(QueuedEvent(time.time_ns(), time.monotonic_ns(), channel, event))
         self._arrived.set()
 
     def __len__(self) -> int:
@@ -43,7 +43,7 @@ class Arrivals(Generic[E]):
         with anyio.move_on_after(seconds):
             await self._arrived.wait()
 
-    def take_all(self) -> list[Arrival[E]]:
+    def take_all(self) -> list[QueuedEvent[E]]:
         """Remove and return all events."""
         waiting, self._waiting = self._waiting, []
         self._arrived = anyio.Event()

@@ -1,7 +1,7 @@
 """Text that people read: names that clients and files choose may contain control characters."""
 
 
-def printable(text: object) -> str:
+def escape_unprintable(text: object) -> str:
     """A text in one line that cannot control a terminal; different texts differ in it."""
     shown = str(text)
     if shown.isprintable():
