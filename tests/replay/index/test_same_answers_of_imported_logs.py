@@ -34,7 +34,7 @@ from replay.subjects import partition_named
 from replay.why import imported
 from replay.why.explain import explain_history
 from replay.why.explanations.explanation import Explanation
-from replay.why.facts import CancelKnown, RecordKnown
+from replay.why.facts import CancelZnodeObserved, RecordZnodeObserved
 from replay.why.headline import headline_of
 from replay.why.history import History
 from replay.why.subject import Subject
@@ -250,7 +250,9 @@ def test_cancellations_and_records_of_moves_belong_to_the_answer_about_their_par
         for subject in (Subject("events", 0), Subject("events", 1), Subject("events"), Subject()):
             facts = assert_same_history(log, index, subject, log.reader.last_seq).facts
             of_moves[f"{subject.topic}-{subject.partition}"] = [
-                one.how for one in facts if isinstance(one, CancelKnown | RecordKnown)
+                one.how
+                for one in facts
+                if isinstance(one, CancelZnodeObserved | RecordZnodeObserved)
             ]
     assert of_moves == {
         "events-0": ["written", "created", "removed", "removed"],
