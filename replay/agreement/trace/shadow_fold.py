@@ -23,7 +23,6 @@ from controller.core.commands import (
     WriteZnodes,
 )
 from controller.core.configuration import Configuration
-from controller.core.errors import ZnodeError
 from controller.core.events import (
     BrokerResponded,
     SessionConnected,
@@ -58,6 +57,7 @@ from replay.agreement.znode_view import (
     ZnodeView,
     paths_of,
 )
+from replay.parsed_znodes import parsed_topic
 from replay.subjects import subject_of
 from replay.world.tree import Znode
 
@@ -372,8 +372,5 @@ class ShadowFold(Checkpointed):
 
 
 def _lacks_id(name: str, data: bytes) -> bool:
-    try:
-        content = znodes.read_topic(name, data)
-    except ZnodeError:
-        return False
-    return content.topic_id is None and bool(content.assignments)
+    content = parsed_topic(name, data)
+    return content is not None and content.topic_id is None and bool(content.assignments)

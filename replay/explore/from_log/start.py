@@ -7,8 +7,8 @@ from msgspec import structs
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
-from controller.core.errors import ZnodeError
 from replay.logs.older_events import SETTINGS_OF_THIS_VERSION
+from replay.parsed_znodes import controller_epoch_of_state, parsed_epoch, parsed_topic
 from replay.subjects import subject_of
 from replay.world.scenario import (
     BrokerSpec,
@@ -134,7 +134,7 @@ class ClusterAtStart:
         """The scenario of an incident whose last input is at `last_ms`."""
         topics = self._topics()
         content = dict(self._znodes({topic.name: None for topic in topics}))
-        epochs = [_epoch_of(path, data.encode()) for path, data in content.items()]
+        epochs = [controller_epoch_of_state(path, data.encode()) for path, data in content.items()]
         epoch = max([*epochs, self._epoch()])
         if epoch:
             # Otherwise the controllers would begin below the epochs in these states, and refuse
@@ -175,10 +175,7 @@ class ClusterAtStart:
 
     def _epoch(self) -> int:
         """The controller epoch at the start; 0: unknown."""
-        try:
-            return znodes.read_controller_epoch(self._content.get(znodes.CONTROLLER_EPOCH))
-        except ZnodeError:
-            return 0
+        return parsed_epoch(self._content.get(znodes.CONTROLLER_EPOCH)) or 0
 
     def _is_of_broker(self, path: str) -> bool:
         """Whether a znode is the configuration of one of the brokers."""
@@ -191,12 +188,11 @@ class ClusterAtStart:
             name = znodes.topic_of(path)
             if name is None:
                 continue
-            try:
-                assignments = znodes.read_topic(name, data).assignments
-            except ZnodeError:
+            content = parsed_topic(name, data)
+            if content is None:
                 continue
-            replicas = tuple(one.replicas for one in assignments.values())
-            is_usable = list(assignments) == list(range(len(replicas))) and all(replicas)
+            replicas = tuple(one.replicas for one in content.assignments.values())
+            is_usable = list(content.assignments) == list(range(len(replicas))) and all(replicas)
             partitions += len(replicas)
             if not is_usable or len(found) >= _TOPICS_MAX or partitions > _PARTITIONS_MAX:
                 left_out += 1
@@ -207,16 +203,6 @@ class ClusterAtStart:
         if left_out:
             self.notes.append(f"topics: {len(found)} are explored, {left_out} left out")
         return tuple(found)
-
-
-def _epoch_of(path: str, data: bytes) -> int:
-    """The controller epoch in a partition's state; 0: the znode is none, or cannot be read."""
-    if znodes.partition_of_state(path) is None:
-        return 0
-    try:
-        return znodes.read_state(path, data, 0).controller_epoch
-    except ZnodeError:
-        return 0
 
 
 def _is_text(data: bytes) -> bool:
