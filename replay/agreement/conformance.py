@@ -29,7 +29,6 @@ from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, Damage
 from replay.agreement.logs.markers import marker_of
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.agreement.trace.unmatched_decisions import EXPIRY_MS, unmatched_decisions
-from replay.agreement.znode_view import Overlay, ZnodeView
 from replay.parsed_znodes import parsed_epoch
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
@@ -50,6 +49,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     Multi,
     Transaction,
 )
+from replay.znode_view import Overlay, ZnodeView
 
 _NS: Final = 1_000_000
 _PROTOCOL: Final = "inter.broker.protocol.version"

@@ -7,7 +7,6 @@ from controller.core.errors import ZnodeError
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes.config import broker_config_path, topic_config_path
-from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view.views import (
     NO_BROKER,
     BrokerView,
@@ -22,6 +21,7 @@ from replay.cluster_view.views import (
     reassignments_of,
 )
 from replay.parsed_znodes import parsed_config, parsed_epoch, parsed_state, parsed_topic
+from replay.znode_view import ZnodeView
 
 
 def cluster_of(view: ZnodeView, seq: int, time: str) -> ClusterView:

@@ -28,7 +28,6 @@ from replay.agreement.logs.received_requests import (
     LoggedApiRequest,
     RequestOrder,
 )
-from replay.agreement.znode_view import ZnodeView
 from replay.parsed_znodes import parsed_topic
 from replay.stock_clusters.imported_log.api_requests import UnreadableRequestError, api_request_of
 from replay.stock_clusters.imported_log.events import (
@@ -56,6 +55,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
 )
 from replay.subjects import OF_TOPICS, subject_of
 from replay.world.paths import below
+from replay.znode_view import ZnodeView
 
 LINE_MS: Final = 20
 """The line of a request comes at most this long after its answer, by the clock of one machine."""

@@ -27,7 +27,6 @@ from controller.core.triggers import (
 )
 from replay.agreement.assumptions import Choices
 from replay.agreement.broker_requests.sent_request import SentRequest
-from replay.agreement.checkpoint import Checkpoint, Checkpointed
 from replay.agreement.decisions.judgements import Judgement
 from replay.agreement.decisions.write_batch import StockDecision, WriteBatch
 from replay.agreement.logs.broker_responses import Response
@@ -52,8 +51,9 @@ from replay.agreement.trace.lines_within_event import take_within_event
 from replay.agreement.trace.pending_events import PendingEvents
 from replay.agreement.trace.shadow_fold import ShadowFold
 from replay.agreement.trace.write_ahead import WriteAhead
-from replay.agreement.znode_view import Change, Overlay, ZnodeView
+from replay.checkpoint import Checkpoint, Checkpointed
 from replay.stock_clusters.imported_log.events import RequestInferred
+from replay.znode_view import Change, Overlay, ZnodeView
 
 _LAG_MS: Final = 3
 """An event without a line is processed this long after it arrived."""

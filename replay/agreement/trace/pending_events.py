@@ -31,7 +31,6 @@ from controller.core.triggers import (
     trigger_name,
 )
 from replay.agreement.assumptions import Choices, OpenChoice, Step
-from replay.agreement.checkpoint import Checkpointed
 from replay.agreement.decisions.write_batch import StockDecision
 from replay.agreement.logs.index import LINE_MS, Index
 from replay.agreement.logs.markers import (
@@ -41,6 +40,7 @@ from replay.agreement.logs.markers import (
     matches,
 )
 from replay.agreement.logs.received_requests import LoggedApiRequest, RequestOrder
+from replay.checkpoint import Checkpointed
 
 _ARRIVAL_MS: Final = 500
 """A request may have arrived this much earlier than its log says. The log writes the line when the

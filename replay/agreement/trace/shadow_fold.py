@@ -36,7 +36,6 @@ from replay.agreement.broker_requests.sent_request import (
     SentRequest,
     sent_request_of,
 )
-from replay.agreement.checkpoint import Checkpointed
 from replay.agreement.decisions.write_batch import WriteBatch
 from replay.agreement.logs.index import Index
 from replay.agreement.logs.logged_reads import (
@@ -49,7 +48,11 @@ from replay.agreement.processing_order import LoggedProcessingOrder
 from replay.agreement.trace.broker_queues import BrokerQueues
 from replay.agreement.trace.fold_inputs import FoldInputs
 from replay.agreement.trace.stepped_fold import SteppedFold
-from replay.agreement.znode_view import (
+from replay.checkpoint import Checkpointed
+from replay.parsed_znodes import parsed_topic
+from replay.subjects import subject_of
+from replay.world.tree import Znode
+from replay.znode_view import (
     READS,
     Overlay,
     Read,
@@ -57,9 +60,6 @@ from replay.agreement.znode_view import (
     ZnodeView,
     paths_of,
 )
-from replay.parsed_znodes import parsed_topic
-from replay.subjects import subject_of
-from replay.world.tree import Znode
 
 _NO_TOPIC_ID: Final = bytes(16)
 _REQUESTS: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)

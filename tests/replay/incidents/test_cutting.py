@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 
 from controller.core.commands import Stop
 from controller.core.events import SessionConnected
@@ -70,7 +69,7 @@ def test_log_that_does_not_replay_is_not_cut(tmp_path: Path) -> None:
     simulation = incident()
     place = max(place for place, (_, issued) in enumerate(simulation.history) if issued)
     recorded, issued = simulation.history[place]
-    planted = [structs.replace(one, command=Stop("planted")) for one in issued]
+    planted = [one._replace(command=Stop("planted")) for one in issued]
     simulation.history[place] = (recorded, planted)
     log = write_log(tmp_path / "log", simulation)
     with pytest.raises(ReplayError, match="does not replay"):
