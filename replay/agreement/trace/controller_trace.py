@@ -47,7 +47,6 @@ from replay.agreement.logs.markers import (
 )
 from replay.agreement.trace.compared_writes import ComparedWrites
 from replay.agreement.trace.inferred_triggers import InferredTriggers
-from replay.agreement.trace.lines_within_event import take_within_event
 from replay.agreement.trace.pending_events import PendingEvents
 from replay.agreement.trace.shadow_fold import ShadowFold
 from replay.agreement.trace.write_ahead import WriteAhead
@@ -233,7 +232,7 @@ class ControllerTrace(Checkpointed):
         """A line shows that the controller began an event."""
         if marker.event in _ELECTIONS:
             return
-        if take_within_event(marker, self.fold, self._pending, has_failed=self._has_failed):
+        if self._pending.take_within_event(marker, self.fold, has_failed=self._has_failed):
             return
         self._is_in_request = False
         if self.fold.batch is not None:
