@@ -292,7 +292,7 @@ class _RecordedReader(_IncidentReader):
                 self._seen[path] = data
                 with suppress(ZnodeError):
                     entity = znodes.read_config_change(path, data)
-                    self._announced[f"{znodes.CONFIGS}/{entity}"] = (self.causes.seq, at_ms)
+                    self._announced[znodes.config_path(entity)] = (self.causes.seq, at_ms)
             elif path.startswith(_CONFIGS):
                 self._config_read(path, data)
 

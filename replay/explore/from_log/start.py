@@ -30,14 +30,6 @@ _PARTITIONS_MAX: Final = 60
 _CONTROLLERS_MAX: Final = 3
 _STEP_MS: Final = 500
 
-_OF_TOPICS: Final = (
-    f"{znodes.TOPICS}/",
-    f"{znodes.TOPIC_CONFIGS}/",
-    f"{znodes.REASSIGNMENTS}/",
-    f"{znodes.DELETE_TOPICS}/",
-)
-"""Znodes that the scenario has if it has their topics."""
-
 _OF_CLUSTER: Final = (
     znodes.REASSIGN_PARTITIONS,
     znodes.REASSIGN_PARTITIONS_EXTRA,
@@ -168,18 +160,14 @@ class ClusterAtStart:
                 numbers[prefix] += 1
                 continue
             is_deletion = path.startswith(f"{znodes.REPLICA_DELETIONS}/")
-            is_of_topic = path.startswith(_OF_TOPICS) and subject_of(path).topic in topics
-            is_of_cluster = path in _OF_CLUSTER or self._is_of_broker(path)
-            if is_of_topic or is_of_cluster or is_deletion:
+            subject = subject_of(path)
+            is_of_broker = subject.kind == "broker config" and subject.broker in self._brokers
+            if subject.topic in topics or path in _OF_CLUSTER or is_of_broker or is_deletion:
                 yield path, data.decode()
 
     def _epoch(self) -> int:
         """The controller epoch at the start; 0: unknown."""
         return parsed_epoch(self._content.get(znodes.CONTROLLER_EPOCH)) or 0
-
-    def _is_of_broker(self, path: str) -> bool:
-        """Whether a znode is the configuration of one of the brokers."""
-        return any(path == znodes.broker_config_path(one) for one in self._brokers)
 
     def _topics(self) -> tuple[TopicSpec, ...]:
         found: list[TopicSpec] = []
