@@ -9,13 +9,13 @@ from controller.core.commands import Issued
 from controller.core.fold_observer import FoldObserver
 from eventstore.reader import LogReader
 from replay.agreement.assumptions import NO_ASSUMPTIONS, Assumptions
-from replay.agreement.checkpoint import AppendOnly, Checkpointed
 from replay.agreement.comparison import conformance_checker_of, lost_replies, read_records
 from replay.agreement.conformance_result import ConformanceResult
 from replay.agreement.gap_free_ranges import gap_free_ranges
 from replay.agreement.logs.index import Index
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.agreement.trace.shadow_fold import ShadowFold
+from replay.checkpoint import AppendOnly, Checkpointed
 from replay.progress import Progress, unreported
 from replay.stock_clusters.imported_log.reading import ImportedLog, ImportedRecord
 

@@ -31,14 +31,22 @@ class LogAppender:
         self._consequence = consequence
         self._thread = WriterThread("log-writer")
         self._writing_since: float | None = None
+        self._commands: list[Issued | IssuedByBroker] = []
         self.times = AppendTimes()
 
-    async def append(
-        self,
-        events: Sequence[Recorded | RecordedBrokerEvent],
-        commands: Sequence[Issued | IssuedByBroker],
-    ) -> None:
-        """Append everything or fail: nothing is carried out that is not stored."""
+    @property
+    def has_commands(self) -> bool:
+        """Whether commands are not in the log yet."""
+        return bool(self._commands)
+
+    def add(self, commands: Sequence[Issued | IssuedByBroker]) -> None:
+        """Append these commands with the next events."""
+        self._commands += commands
+
+    async def append(self, events: Sequence[Recorded | RecordedBrokerEvent]) -> None:
+        """Append the events, and the commands that were added: everything, or fail. No event is
+        applied that is not stored."""
+        commands, self._commands = self._commands, []
 
         def append() -> float:
             event_records = [event_record(one) for one in events]

@@ -5,7 +5,7 @@ commands (docs/design.md#the-path-of-an-event). The daemon itself decides nothin
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 import anyio
@@ -124,7 +124,6 @@ class Daemon:
         consequence = "the controller role was given up"
         self._appender = LogAppender(log, session_timeout_ms / 1000 / 3, consequence)
         self._timers = Timers(lambda timer: inbox.put(TimerFired(timer), f"timer:{timer}"))
-        self._unwritten: list[Issued] = []
         self._stop: Stop | None = None
         self._encoding_ahead = EncodingAhead(fold)
         self._garbage = GarbageCollection()
@@ -172,29 +171,25 @@ class Daemon:
                 await self._inbox.wait(_QUIET_SECONDS)
                 events = self._inbox.take(self._log.tip.last_seq, self._fold.term)
                 self.progress.took(events)
-                if events or self._unwritten:
-                    await self._append(events)
+                if events or self._appender.has_commands:
+                    await self._appender.append(events)
                 garbage.dropped.free_some()
                 if events:
                     garbage.work_begins()
                     for event in events:
                         await self._apply(event)
                     garbage.events_folded(is_idle=self._fold.is_idle)
-                if self._fold.is_idle and not self._unwritten:
+                if self._fold.is_idle and not self._appender.has_commands:
                     rolled = await self._appender.roll_if_due()
                     if rolled is not None:
                         tasks.start_soon(self._housekeeping.after_roll)
-        await self._append([])
-
-    async def _append(self, events: Sequence[Recorded]) -> None:
-        commands, self._unwritten = self._unwritten, []
-        await self._appender.append(events, commands)
+        await self._appender.append([])
 
     async def _apply(self, event: Recorded) -> None:
         for slice_of_commands in self._fold.apply(event):
             for issued in slice_of_commands:
                 self.carry_out(issued)
-            self._unwritten += slice_of_commands
+            self._appender.add(slice_of_commands)
             self.progress.issued(event, slice_of_commands)
             await anyio.lowlevel.checkpoint()
         if isinstance(event.event, SessionExpired):

@@ -7,7 +7,9 @@ from typing import Final
 
 import anyio
 
+from controller.core import znodes
 from controller.core.commands import CommandId, ReadChildren, ReadZnodes
+from controller.core.errors import ZnodeError
 from controller.core.events import ChildrenRead, Event, ZnodesRead
 from controller.core.operations import NO_NODE, OK
 from controller.daemon.errors import ZnodeUnreadable
@@ -48,6 +50,15 @@ class SessionReads:
         if isinstance(found, ChildrenRead) and found.error in (OK, NO_NODE):
             return found.children
         raise ZnodeUnreadable(path)
+
+    async def scram_credential(self, user: str, mechanism: str) -> str | None:
+        """The credential of a user, read at each login, so that a change counts at once. None if
+        there is none, or ZooKeeper cannot be read."""
+        path = znodes.user_config_path(user)
+        try:
+            return znodes.read_config(path, await self.data(path)).get(mechanism)
+        except (ZnodeError, ZnodeUnreadable):
+            return None
 
     async def _read(self, command: ReadZnodes | ReadChildren) -> _Answer | None:
         """None if there is no answer in time."""

@@ -26,13 +26,13 @@ from controller.daemon.address_rates import AddressRateReader
 from controller.daemon.cluster_metadata import MetadataReader
 from controller.daemon.connection_limits import ConnectionLimitReader
 from controller.daemon.connection_metrics import connection_samples
-from controller.daemon.credentials import CredentialReader
 from controller.daemon.daemon import Daemon, Inbox
 from controller.daemon.errors import DaemonError, texts_of
 from controller.daemon.garbage import prepare_for_many_objects
 from controller.daemon.log_metrics import DAEMON_METRICS, log_samples
-from controller.daemon.management_interface import ManagementInterface
-from controller.daemon.metrics_endpoint import serving_metrics
+from controller.daemon.metrics_endpoint import Probes, serving_metrics
+from controller.daemon.reloading import SettingsReloader
+from controller.daemon.service_manager import ServiceManager
 from controller.daemon.session_reads import SessionReads
 from controller.daemon.standby_list import StandbyList
 from controller.daemon.status import RunningParts, StatusSource
@@ -70,6 +70,32 @@ _ZOOKEEPER_PAUSE_SECONDS = 1.0
 """The first pause between two attempts to reach ZooKeeper at the start; each next one is twice as
 long."""
 _ZOOKEEPER_PAUSE_SECONDS_MAX = 30.0
+
+
+class ManagementInterface:
+    """What others see of this process, from its start on: the status, the probes, the service
+    manager."""
+
+    def __init__(self, settings: Settings, sources: Sources) -> None:
+        self.status = StatusSource(settings.broker_id, str(settings.zookeeper))
+        self.probes = Probes()
+        self.probes.unready = self._unready
+        self.service_manager = ServiceManager()
+        self.reloader = SettingsReloader(sources, self.service_manager)
+
+    def line(self) -> str:
+        """The role, for `systemctl status`."""
+        now = self.status.status()
+        return f"{now.role}, term {now.term}" if now.term else now.role
+
+    def _unready(self) -> str:
+        """Why the daemon could not take or keep the role now; empty if it could."""
+        now = self.status.status()
+        if self.status.parts is None or now.role == "stopping":
+            return now.role
+        if now.zookeeper is None or not now.zookeeper.is_connected:
+            return "there is no connection to ZooKeeper"
+        return "" if self.status.is_prepared else "the standby reads the cluster"
 
 
 async def run(settings: Settings, sources: Sources, snapshot_command: Sequence[str]) -> None:
@@ -380,7 +406,7 @@ def _endpoint(
         broker_settings=settings.broker_settings,
         own_configs=settings.config_entries,
         authorization=settings.security.authorization,
-        credentials=CredentialReader(reads).read,
+        credentials=reads.scram_credential,
         metadata=metadata.read,
         broker_rights=metadata.may_act_as_broker,
     )

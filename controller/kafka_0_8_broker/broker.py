@@ -72,7 +72,6 @@ class RunningBroker:
         self._disk = disk
         self._inbox = inbox
         self._zookeeper = zookeeper
-        self._unwritten: list[IssuedByBroker] = []
         # Otherwise, a leader whose disk hangs would keep its session, and remain leader.
         seconds_max = session_timeout_ms / 1000
         self._appender = LogAppender(log, seconds_max, "the broker ended its session")
@@ -99,7 +98,7 @@ class RunningBroker:
                 finally:
                     await self._close()
                 tasks.cancel_scope.cancel()
-            await self._append([])
+            await self._appender.append([])
         finally:
             self._timers.cancel_all()
             self._appender.shutdown()
@@ -120,21 +119,17 @@ class RunningBroker:
             if self._disk_fault is not None:
                 raise self._disk_fault
             taken = self._inbox.take(self._log.tip.last_seq)
-            if taken or self._unwritten:
-                await self._append([recorded for recorded, _ in taken])
+            if taken or self._appender.has_commands:
+                await self._appender.append([recorded for recorded, _ in taken])
             for recorded, records in taken:
                 self._apply(recorded, records)
                 await anyio.lowlevel.checkpoint()
-
-    async def _append(self, events: list[RecordedBrokerEvent]) -> None:
-        commands, self._unwritten = self._unwritten, []
-        await self._appender.append(events, commands)
 
     def _apply(self, recorded: RecordedBrokerEvent, records: list[bytes]) -> None:
         for commands in self._fold.apply(recorded):
             for issued in commands:
                 self._carry_out(issued, records)
-            self._unwritten += commands
+            self._appender.add(commands)
         if isinstance(recorded.event, SessionExpired):
             self._inbox.expired -= 1
         log_session(recorded.event, MEANWHILE)

@@ -70,6 +70,12 @@ def response_schema(head: RequestHead) -> Any:
         raise MalformedRequest(f"api key {head.api_key} version {head.version}: {fault}") from fault
 
 
+def make_entity(schema: Any, fields: dict[str, Any]) -> Any:
+    """An entity of kio, without the fields that its version does not have."""
+    known = schema.__dataclass_fields__
+    return schema(**{name: value for name, value in fields.items() if name in known})
+
+
 def decode_request(head: RequestHead, frame: bytes) -> Any:
     """Decode the body of a whole request to kio's entity; bytes after it are ignored, as in Kafka.
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from replay.agreement.znode_view import Change
+from replay.znode_view import Change
 
 
 class Step(NamedTuple):

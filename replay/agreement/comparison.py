@@ -28,12 +28,12 @@ from replay.agreement.search.lost_replies import LostReply, may_have_lost_replie
 from replay.agreement.search.search import Compare, search
 from replay.agreement.stored_replies import stored_or_found
 from replay.agreement.unjudged_divergences import BrokersWithLogs, leave_unjudged
-from replay.agreement.znode_view import ZnodeView
 from replay.errors import ReplayError
 from replay.logs.decode import UPCASTERS
 from replay.progress import Progress, unreported
 from replay.stock_clusters.imported_log.reading import ImportedLog, ImportedRecord, open_imported
 from replay.stock_clusters.imports.importing import Selection, import_source
+from replay.znode_view import ZnodeView
 
 Rules = Literal["kafka", "refold"]
 

@@ -9,7 +9,6 @@ from msgspec import structs
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
-from controller.core.errors import ZnodeError
 from eventstore.records import EventRecord
 from replay.agreement.assumptions import Assumptions, Choices
 from replay.agreement.broker_requests.comparing import compare_term
@@ -30,7 +29,7 @@ from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, Damage
 from replay.agreement.logs.markers import marker_of
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.agreement.trace.unmatched_decisions import EXPIRY_MS, unmatched_decisions
-from replay.agreement.znode_view import Overlay, ZnodeView
+from replay.parsed_znodes import parsed_epoch
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
     DecisionObserved,
@@ -50,6 +49,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     Multi,
     Transaction,
 )
+from replay.znode_view import Overlay, ZnodeView
 
 _NS: Final = 1_000_000
 _PROTOCOL: Final = "inter.broker.protocol.version"
@@ -492,8 +492,5 @@ def pair_decisions(
 def _role(view: ZnodeView) -> tuple[int, int]:
     """The session that is controller in the first state, and the last epoch so far; 0: none."""
     holder, epoch = view.find(znodes.CONTROLLER), view.find(znodes.CONTROLLER_EPOCH)
-    try:
-        last = 0 if epoch is None else znodes.read_controller_epoch(epoch.data)
-    except ZnodeError:
-        last = 0
+    last = 0 if epoch is None else parsed_epoch(epoch.data) or 0
     return 0 if holder is None else holder.owner, last

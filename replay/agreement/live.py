@@ -44,7 +44,6 @@ from replay.agreement.unjudged_divergences import (
     term_of,
     unseen_of,
 )
-from replay.agreement.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.events import (
     DamagedLines,
     DecisionObserved,
@@ -58,6 +57,7 @@ from replay.stock_clusters.imported_log.reading import ImportedRecord
 from replay.stock_clusters.imported_log.state_events import restore
 from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
+from replay.znode_view import ZnodeView
 
 SETTLED_MS: Final = 20_000
 """The checker follows so long after the newest record. Another order of the events since then may

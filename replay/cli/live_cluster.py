@@ -14,9 +14,9 @@ from controller.operator.zookeeper_client import Znode as ReadZnode
 from controller.operator.zookeeper_client import ZooKeeperClient
 from controller.zookeeper.connection import PLAIN, ZooKeeperSecurity
 from controller.zookeeper.servers import ConnectString
-from replay.agreement.znode_view import ZnodeView
 from replay.errors import ReplayError
 from replay.world.tree import Tree, Znode
+from replay.znode_view import ZnodeView
 
 _TIMEOUT_MS: Final = 10_000
 

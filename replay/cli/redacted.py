@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from eventstore import folders
+from eventstore.errors import LogError
 from replay.cli.progress import progress
+from replay.errors import ReplayError
 
 if TYPE_CHECKING:
     from replay.redaction.names import StandIns
@@ -52,3 +55,21 @@ def redacted_logs(
             for reader, target in zip(readers, targets, strict=True):
                 write_redacted(reader, target, stand_ins, report)
         yield RedactedLogs(targets, stand_ins)
+
+
+@contextmanager
+def redacted_sources(sources: Sequence[str], out: Path) -> Iterator[list[str]]:
+    """Redact the logs in the sources of a table, next to its folder `out`, which executors see as
+    well. A name is replaced by the same name in all logs. Raises ReplayError."""
+    from replay.fleet.inputs import Kind, inputs_below
+
+    logs: dict[Path, None] = {}
+    for one in inputs_below(sources):
+        if one.kind == Kind.ARCHIVE:
+            raise ReplayError(f"{one.path} cannot be redacted: unpack it, and name its logs")
+        logs[one.path.parent if folders.is_segment(one.path) else one.path] = None
+    try:
+        with redacted_logs(list(logs), below=out.absolute().parent) as other:
+            yield [str(one) for one in other.logs]
+    except LogError as error:
+        raise ReplayError(str(error)) from None

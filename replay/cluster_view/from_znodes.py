@@ -6,8 +6,7 @@ from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
 from controller.core.values import Assignment, LeaderAndIsr
-from controller.core.znodes.config import broker_config_path, read_config, topic_config_path
-from replay.agreement.znode_view import ZnodeView
+from controller.core.znodes.config import broker_config_path, topic_config_path
 from replay.cluster_view.views import (
     NO_BROKER,
     BrokerView,
@@ -21,6 +20,8 @@ from replay.cluster_view.views import (
     partition_view,
     reassignments_of,
 )
+from replay.parsed_znodes import parsed_config, parsed_epoch, parsed_state, parsed_topic
+from replay.znode_view import ZnodeView
 
 
 def cluster_of(view: ZnodeView, seq: int, time: str) -> ClusterView:
@@ -49,10 +50,7 @@ def controller_of(view: ZnodeView) -> ControllerView:
     """The broker in /controller."""
     found, epoch = view.find(znodes.CONTROLLER), view.find(znodes.CONTROLLER_EPOCH)
     holder = znodes.read_controller(found.data) if found is not None else None
-    try:
-        known = znodes.read_controller_epoch(epoch.data) if epoch is not None else 0
-    except ZnodeError:
-        known = 0
+    known = (parsed_epoch(epoch.data) or 0) if epoch is not None else 0
     return ControllerView(
         "observed",
         NO_BROKER if holder is None else holder.brokerid,
@@ -83,11 +81,8 @@ def broker_of(view: ZnodeView, id: int) -> BrokerView | None:
 def partition_of(view: ZnodeView, topic: str, number: int) -> PartitionView | None:
     """One partition; None if its topic has no znode that can be parsed and has it."""
     znode = view.find(znodes.topic_path(topic))
-    try:
-        content = znodes.read_topic(topic, znode.data if znode is not None else None)
-    except ZnodeError:
-        return None
-    assignment = content.assignments.get(number)
+    content = parsed_topic(topic, znode.data if znode is not None else None)
+    assignment = content.assignments.get(number) if content is not None else None
     if assignment is None:
         return None
     live = {one.id for one in _brokers(view)}
@@ -104,9 +99,8 @@ def _topic(
     default_min_insync: str | None,
 ) -> TopicView:
     znode = view.find(znodes.topic_path(name))
-    try:
-        content = znodes.read_topic(name, znode.data if znode is not None else None)
-    except ZnodeError:
+    content = parsed_topic(name, znode.data if znode is not None else None)
+    if content is None:
         return TopicView(name, None, [])
     partitions = [
         _partition(name, number, one, state_of(view, name, number), live, name in being_deleted)
@@ -141,20 +135,14 @@ def with_configs(cluster: ClusterView, view: ZnodeView) -> ClusterView:
 def config_of(view: ZnodeView, path: str) -> dict[str, str]:
     """The dynamic configuration in a znode; empty if there is none that can be parsed."""
     znode = view.find(path)
-    try:
-        return {} if znode is None else read_config(path, znode.data)
-    except ZnodeError:
-        return {}
+    return parsed_config(path, znode.data if znode is not None else None)
 
 
 def state_of(view: ZnodeView, topic: str, number: int) -> LeaderAndIsr | None:
     """A partition's state, None if there is none that can be parsed."""
     path = znodes.state_path(topic, number)
     znode = view.find(path)
-    try:
-        return None if znode is None else znodes.read_state(path, znode.data, znode.version)
-    except ZnodeError:
-        return None
+    return None if znode is None else parsed_state(path, znode.data, znode.version)
 
 
 def _partition(

@@ -31,12 +31,13 @@ from replay.explore.invariants.invariant import (
     Replica,
     Violation,
 )
-from replay.explore.invariants.known_cluster import KnownCluster, parsed_state
+from replay.explore.invariants.known_cluster import KnownCluster
 from replay.explore.invariants.records import AcknowledgedRecordsKept
 from replay.explore.invariants.recovery import Recovery
 from replay.explore.processes import Processes
 from replay.explore.request_facts import RequestFacts
 from replay.explore.zookeeper_facts import ZooKeeperFacts
+from replay.parsed_znodes import parsed_state
 from replay.subjects import broker_named
 from replay.world.ensemble.transactions import Transaction
 from replay.world.observer import AcknowledgedRecord, Observer, PartitionError
@@ -298,11 +299,11 @@ class Monitor(Observer):
 
     def _decide(self, process: str, command: WriteZnodes) -> None:
         for one in command.operations:
-            if isinstance(one, Create | SetData) and one.path.endswith("/state"):
-                name = znodes.partition_of_state(one.path)
+            name = znodes.partition_of_state(one.path)
+            if name is not None and isinstance(one, Create | SetData):
                 version = one.version if isinstance(one, SetData) else 0
                 state = parsed_state(one.path, one.data, version)
-                if name is not None and state is not None:
+                if state is not None:
                     for check in self._decided:
                         check(process, name, state)
 

@@ -13,22 +13,21 @@ from replay.explore.invariants.known_cluster import (
     KnownCluster,
     KnownTopic,
     RequestedTargets,
+    without_controller,
+)
+from replay.parsed_znodes import (
     parsed_config,
     parsed_entries,
     parsed_epoch,
     parsed_request,
     parsed_state,
     parsed_topic,
-    without_controller,
 )
+from replay.subjects import ZnodeSubject, subject_of
 from replay.world.tree import Znode
 from replay.world.zookeeper import ZooKeeper
 
-_TOPICS: Final = f"{znodes.TOPICS}/"
-_BROKERS: Final = f"{znodes.BROKER_IDS}/"
 _CONFIGS: Final = f"{znodes.CONFIGS}/"
-_TOPIC_CONFIGS: Final = f"{znodes.TOPIC_CONFIGS}/"
-_BROKER_CONFIGS: Final = f"{znodes.BROKER_CONFIGS}/"
 _USER_CONFIGS: Final = f"{znodes.USER_CONFIGS}/"
 
 
@@ -78,44 +77,47 @@ class ZooKeeperFacts:
             check()
 
     def _changed(self, process: str, path: str, node: Znode | None) -> None:
-        if path.startswith(_TOPICS):
-            if path.endswith("/state"):
-                self._state_changed(process, path, node)
-            elif path.count("/") == 3:
-                self._topic_changed(process, path, node)
-        elif path.startswith(ADMIN):
-            self._admin_changed(process, path, node)
-        elif path.startswith(_BROKERS):
-            broker = path.removeprefix(_BROKERS)
-            self._registration_changed(process, int(broker), node)
-        elif path.startswith((_TOPIC_CONFIGS, _BROKER_CONFIGS)):
-            self._configuration_changed(path, node)
-        elif path.startswith(_USER_CONFIGS):
-            self._user_changed(process, path, node)
-        elif path == znodes.PRODUCER_IDS:
-            for check in self._producer_ids_written:
-                check(node.data if node is not None else None, process)
-        elif path == znodes.CONTROLLER:
-            content = znodes.read_controller(node.data) if node is not None else None
-            self._known.controller = content.brokerid if content is not None else None
-        elif path == znodes.CONTROLLER_EPOCH and node is not None:
-            epoch, before = parsed_epoch(node.data), self._known.epoch
-            if epoch is not None:
-                self._known.epoch = epoch
-                # A new term begins, also if the same controller is elected again.
-                self._known.granted.pop(process, None)
-                self.term_begins(process)
-                self._known.losses.controller_elected(is_kafka=self._known.is_kafka(process))
-                for check in self._epoch_written:
-                    check(before, epoch, process)
+        match subject_of(path):
+            case ZnodeSubject(kind="state", topic=str() as topic, partition=int() as number):
+                self._state_changed(process, path, (topic, number), node)
+            case ZnodeSubject(kind="topic", topic=str() as topic):
+                self._topic_changed(process, topic, node)
+            case ZnodeSubject(kind="broker", broker=int() as broker):
+                self._registration_changed(process, broker, node)
+            case ZnodeSubject(kind="topic config" | "broker config", topic=topic):
+                self._configuration_changed(path, topic, node)
+            case _ if path.startswith(ADMIN):
+                self._admin_changed(process, path, node)
+            case _ if path == znodes.broker_config_path(None):
+                self._configuration_changed(path, None, node)
+            case _ if path.startswith(_USER_CONFIGS):
+                self._user_changed(process, path, node)
+            case _ if path == znodes.PRODUCER_IDS:
+                for check in self._producer_ids_written:
+                    check(node.data if node is not None else None, process)
+            case _ if path == znodes.CONTROLLER:
+                content = znodes.read_controller(node.data) if node is not None else None
+                self._known.controller = content.brokerid if content is not None else None
+            case _ if path == znodes.CONTROLLER_EPOCH and node is not None:
+                self._epoch_changed(process, node)
 
-    def _configuration_changed(self, path: str, node: Znode | None) -> None:
+    def _epoch_changed(self, process: str, node: Znode) -> None:
+        epoch, before = parsed_epoch(node.data), self._known.epoch
+        if epoch is not None:
+            self._known.epoch = epoch
+            # A new term begins, also if the same controller is elected again.
+            self._known.granted.pop(process, None)
+            self.term_begins(process)
+            self._known.losses.controller_elected(is_kafka=self._known.is_kafka(process))
+            for check in self._epoch_written:
+                check(before, epoch, process)
+
+    def _configuration_changed(self, path: str, topic: str | None, node: Znode | None) -> None:
         known = self._known
         config = parsed_config(path, node.data if node is not None else None)
         known.configs.setdefault(path, [{}]).append(config)
         is_unclean = is_true(config.get(UNCLEAN))
-        if path.startswith(_TOPIC_CONFIGS):
-            topic = path.removeprefix(_TOPIC_CONFIGS)
+        if topic is not None:
             if is_unclean:
                 known.allows_unclean[topic] = None
             self._note_unclean((topic,))
@@ -153,11 +155,8 @@ class ZooKeeperFacts:
             known.broker_epochs.setdefault(broker, {})[node.czxid] = None
             known.losses.registered(broker)
 
-    def _state_changed(self, process: str, path: str, node: Znode | None) -> None:
+    def _state_changed(self, process: str, path: str, name: Name, node: Znode | None) -> None:
         known = self._known
-        name = znodes.partition_of_state(path)
-        if name is None:
-            return
         if node is None:
             known.states.pop(name, None)
             return
@@ -206,9 +205,8 @@ class ZooKeeperFacts:
         leaving = self._known.shutting_down_of(process)
         return [one for one in target if one not in leaving]
 
-    def _topic_changed(self, process: str, path: str, node: Znode | None) -> None:
+    def _topic_changed(self, process: str, name: str, node: Znode | None) -> None:
         known = self._known
-        name = path.removeprefix(_TOPICS)
         topic = known.topics.get(name)
         if node is None:
             if topic is not None:

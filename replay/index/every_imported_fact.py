@@ -10,8 +10,8 @@ from controller.core.commands import Issued, WriteAtomically, WriteZnodes
 from controller.core.election import Elected
 from controller.core.state import Partition
 from controller.core.values import LeaderAndIsr
-from replay.agreement.checkpoint import AppendOnly
 from replay.agreement.trace.controller_trace import ControllerTrace
+from replay.checkpoint import AppendOnly
 from replay.index.every_fact import EVERYTHING, WHOLE, PlacedFact, places_of_fact
 from replay.shadow_folds import ShadowCommand
 from replay.subjects import ZnodeSubject

@@ -11,7 +11,6 @@ from controller.core.events import Recorded
 from controller.core.fold import Fold
 from controller.core.snapshot import load_snapshot, take_snapshot
 from eventstore.records import CommandRecord, EventRecord
-from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view import from_context, from_znodes
 from replay.cluster_view.views import BrokerView, ClusterView, ControllerView, PartitionView
 from replay.errors import ReplayError
@@ -31,6 +30,7 @@ from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.why.facts import Cause
 from replay.why.recorded_observer import RecordedFactObserver
 from replay.why.subject import Subject
+from replay.znode_view import ZnodeView
 
 
 class Projection(Protocol):

@@ -45,6 +45,7 @@ from replay.kafka_text.scala_text import (
     mk_string,
     mutable_map,
 )
+from replay.parsed_znodes import parsed_state
 
 _PATH: Final = znodes.REASSIGN_PARTITIONS
 
@@ -133,12 +134,9 @@ class Reassignments(LogObserver):
         if partition in self._caught_up:
             del self._caught_up[partition]
             return
-        try:
-            isr = znodes.read_state(path, data, 0).isr
-        except ZnodeError:
-            return
+        state = parsed_state(path, data, 0)
         target = partition.assignment.target
-        if all(one in isr for one in target):
+        if state is not None and all(one in state.isr for one in target):
             self._caught_up[partition] = None
             self.log.info(
                 CONTROLLER,

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 
 from controller.core import znodes
 from controller.core.commands import Issued, ReadChildren, ReadZnodes
-from controller.core.errors import ZnodeError
 from controller.core.events import ChildrenRead, ZnodesRead
 from controller.core.operations import OK
 from controller.core.state import Partition
@@ -19,6 +18,7 @@ from replay.kafka_text.scala_text import (
     mk_string,
     mutable_set,
 )
+from replay.parsed_znodes import parsed_topic
 
 
 class Topics(LogObserver):
@@ -104,12 +104,11 @@ class Topics(LogObserver):
         trigger = self.log.trigger
         if not isinstance(trigger, PartitionModifications) or not self._is_queued(trigger):
             return
-        try:
-            found = znodes.read_topic(trigger.topic, data).assignments
-        except ZnodeError:
+        content = parsed_topic(trigger.topic, data)
+        if content is None:
             return
         known = {one.number for one in self.log.context.topics[trigger.topic].assigned()}
-        self._refused = [one for one in found if one not in known]
+        self._refused = [one for one in content.assignments if one not in known]
 
     def _is_queued(self, trigger: Trigger | None) -> bool:
         queued = self.log.context.queued_for_deletion

@@ -10,10 +10,10 @@ from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.releases import OLDEST, Release
 from controller.core.znodes import ControllerZnode, Migration
-from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view.views import ClusterView
 from replay.health.evaluate import PartitionHealth, State, evaluate
 from replay.world.tree import Znode
+from replay.znode_view import ZnodeView
 
 Level = Literal["ok", "warning", "error"]
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view.from_znodes import cluster_of
 from replay.errors import ReplayError
 from replay.listing import imported
@@ -22,6 +21,7 @@ from replay.why.facts import BrokerChanged
 from replay.why.history import History
 from replay.why.imported import observed_history
 from replay.why.subject import Subject
+from replay.znode_view import ZnodeView
 
 
 def read_imported(log: ImportedLog, path: str, progress: Progress) -> Reading:

@@ -8,8 +8,8 @@ from controller.core.commands import CommandId, Issued, Notice
 from controller.core.fold import Fold
 from controller.core.triggers import BrokerChange, Trigger, trigger_name
 from eventstore.records import Header
-from replay.agreement.checkpoint import AppendOnly, Checkpointed, State
 from replay.agreement.trace.controller_trace import ControllerTrace
+from replay.checkpoint import AppendOnly, Checkpointed, State
 from replay.description.commands import command_in_words
 from replay.report.reading import Procedure, ProcedureStep
 from replay.shadow_folds import ShadowCommand

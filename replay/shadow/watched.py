@@ -13,7 +13,6 @@ from typing import Final, NamedTuple, Protocol
 from msgspec import Struct
 
 from controller.core import znodes
-from controller.core.errors import ZnodeError
 from controller.core.values import Assignment
 from controller.zookeeper.observations import (
     Observation,
@@ -23,6 +22,7 @@ from controller.zookeeper.observations import (
     ZnodeGone,
     ZnodeSeen,
 )
+from replay.parsed_znodes import controller_epoch_of_state, parsed_epoch, parsed_topic
 from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.merging import UnwatchedChanges
 from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
@@ -263,7 +263,8 @@ class WatchedTransactions:
         self, zxid: int, at_ms: int, operations: tuple[Create | SetData | Delete, ...]
     ) -> Transaction:
         epoch = next(
-            (one for one in map(self._epoch_of, operations) if one in self._terms), self._current
+            (one for one in map(_controller_epoch_of, operations) if one in self._terms),
+            self._current,
         )
         term = self._terms.get(epoch)
         if term is not None and any(map(self._is_controllers, operations)):
@@ -294,17 +295,6 @@ class WatchedTransactions:
             after.get(number) == one for number, one in before.items()
         )
 
-    def _epoch_of(self, operation: Operation) -> int:
-        """The controller epoch in a partition's state, 0 for other znodes."""
-        if not isinstance(operation, (Create, SetData)):
-            return 0
-        if znodes.partition_of_state(operation.path) is None:
-            return 0
-        try:
-            return znodes.read_state(operation.path, operation.data, 0).controller_epoch
-        except ZnodeError:
-            return 0
-
     def _begin_term(self, operations: Sequence[Operation] = (), session: int = 0) -> None:
         """Note the controller's session and the version of /controller_epoch."""
         holder, epoch = (
@@ -319,11 +309,10 @@ class WatchedTransactions:
             written = [(epoch.data, epoch.version)]
         owner = session or (holder.owner if holder is not None else 0)
         for data, version in written if owner else ():
-            try:
-                self._current = znodes.read_controller_epoch(data)
-            except ZnodeError:
-                continue
-            self._terms[self._current] = _Term(owner, version)
+            stored = parsed_epoch(data)
+            if stored is not None:
+                self._current = stored
+                self._terms[stored] = _Term(owner, version)
 
     def _transaction(self, zxid: int, session: int, at_ms: int, content: Content) -> Transaction:
         last, last_ms = self._cxids.get(session, (0, 0))
@@ -353,6 +342,12 @@ _DELETED_BY_CONTROLLERS: Final = tuple(
         znodes.LOG_DIR_EVENTS,
     )
 )
+
+
+def _controller_epoch_of(operation: Operation) -> int:
+    if not isinstance(operation, (Create, SetData)):
+        return 0
+    return controller_epoch_of_state(operation.path, operation.data)
 
 
 def _is_by_controllers_broker(operation: Operation) -> bool:
@@ -391,7 +386,5 @@ def _type_of(content: Content) -> int:
 
 
 def _assignments(name: str, data: bytes | None) -> dict[int, Assignment]:
-    try:
-        return znodes.read_topic(name, data).assignments
-    except ZnodeError:
-        return {}
+    content = parsed_topic(name, data)
+    return content.assignments if content is not None else {}

@@ -5,15 +5,13 @@ incident began.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from controller.core import znodes
-from controller.core.errors import ZnodeError
 from controller.core.values import NO_ASSIGNMENT, NO_LEADER, Assignment, LeaderAndIsr
 from controller.core.znodes import Name
-
-_TOPICS: Final = f"{znodes.TOPICS}/"
-_BROKERS: Final = f"{znodes.BROKER_IDS}/"
+from replay.parsed_znodes import parsed_state, parsed_topic
+from replay.subjects import ZnodeSubject, subject_of
 
 
 class PartitionSnapshot(NamedTuple):
@@ -158,16 +156,16 @@ class ZnodeReader:
         self, seq: int, at_ms: int, path: str, data: bytes | None, version: int, owner: int
     ) -> None:
         """A znode has this content now; None: it was deleted."""
-        if path.startswith(_TOPICS):
-            state_of, topic = znodes.partition_of_state(path), znodes.topic_of(path)
-            if state_of is not None:
-                self._state_changed(seq, at_ms, state_of, data, version)
-            elif topic is not None:
+        match subject_of(path):
+            case ZnodeSubject(kind="state", topic=str() as topic, partition=int() as number):
+                self._state_changed(seq, at_ms, (topic, number), data, version)
+            case ZnodeSubject(kind="topic", topic=str() as topic):
                 self._topic_changed(seq, at_ms, topic, data)
-        elif path.startswith(_BROKERS):
-            self._registration_changed(seq, at_ms, path, owner if data is not None else None)
-        elif path.startswith(self._kept):
-            self._history.note_znode(seq, at_ms, path, data)
+            case ZnodeSubject(kind="broker", broker=int() as broker):
+                registered = owner if data is not None else None
+                self._registration_changed(seq, at_ms, broker, registered)
+            case _ if path.startswith(self._kept):
+                self._history.note_znode(seq, at_ms, path, data)
 
     def _state_changed(
         self, seq: int, at_ms: int, name: Name, data: bytes | None, version: int
@@ -175,21 +173,17 @@ class ZnodeReader:
         history = self._history
         if data is None or name not in history.names():
             return
-        try:
-            state = znodes.read_state(znodes.state_path(*name), data, version)
-        except ZnodeError:
-            return
-        history.note_partition(
-            seq, at_ms, name, PartitionSnapshot(state, history.partition(name).assignment)
-        )
+        state = parsed_state(znodes.state_path(*name), data, version)
+        if state is not None:
+            now = PartitionSnapshot(state, history.partition(name).assignment)
+            history.note_partition(seq, at_ms, name, now)
 
     def _topic_changed(self, seq: int, at_ms: int, topic: str, data: bytes | None) -> None:
         history = self._history
         assignments: dict[int, Assignment] = {}
         if data is not None:
-            try:
-                content = znodes.read_topic(topic, data)
-            except ZnodeError:
+            content = parsed_topic(topic, data)
+            if content is None:
                 return
             history.note_topic(seq, at_ms, topic, content.topic_id)
             assignments = content.assignments
@@ -202,11 +196,7 @@ class ZnodeReader:
                 seq, at_ms, name, PartitionSnapshot(history.partition(name).state, assignment)
             )
 
-    def _registration_changed(self, seq: int, at_ms: int, path: str, owner: int | None) -> None:
-        name = path.removeprefix(_BROKERS)
-        if not znodes.is_broker_id(name):
-            return
-        broker = int(name)
+    def _registration_changed(self, seq: int, at_ms: int, broker: int, owner: int | None) -> None:
         if owner is None:
             self._registered.pop(broker, None)
         elif self._registered.get(broker) == owner:

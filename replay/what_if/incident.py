@@ -25,7 +25,7 @@ from replay.progress import Progress, unreported
 from replay.stock_clusters.imported_log.events import ImportedEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
-from replay.subjects import paths_of_transaction
+from replay.subjects import paths_of_transaction, subject_of
 from replay.what_if.causes import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -53,6 +53,7 @@ from replay.world.inputs import (
     Input,
     ShutDownController,
 )
+from replay.world.paths import name_of
 from replay.world.scenario import Scenario
 from replay.world.tree import Refused
 
@@ -198,7 +199,7 @@ class _IncidentReader:
         """The topics whose configuration once sets unclean elections."""
         for one in self.history.changes:
             if isinstance(one, ZnodeChange) and one.data and _UNCLEAN in one.data:
-                yield one.path.rpartition("/")[2]
+                yield name_of(one.path)
 
 
 def _without_shutdown(causes: list[Cause], history: History) -> int:
@@ -291,7 +292,7 @@ class _RecordedReader(_IncidentReader):
                 self._seen[path] = data
                 with suppress(ZnodeError):
                     entity = znodes.read_config_change(path, data)
-                    self._announced[f"{znodes.CONFIGS}/{entity}"] = (self.causes.seq, at_ms)
+                    self._announced[znodes.config_path(entity)] = (self.causes.seq, at_ms)
             elif path.startswith(_CONFIGS):
                 self._config_read(path, data)
 
@@ -305,12 +306,11 @@ class _RecordedReader(_IncidentReader):
             return
         seq, at_ms = announced
         with suppress(ZnodeError):
-            configs, name = znodes.read_config(path, data), path.rpartition("/")[2]
-            if path.startswith(f"{znodes.TOPIC_CONFIGS}/"):
-                act: Input = ChangeTopicConfig(at_ms, name, configs)
+            configs, subject = znodes.read_config(path, data), subject_of(path)
+            if subject.topic is not None:
+                act: Input = ChangeTopicConfig(at_ms, subject.topic, configs)
             else:
-                broker = int(name) if znodes.is_broker_id(name) else None
-                act = ChangeBrokerConfig(at_ms, broker, configs)
+                act = ChangeBrokerConfig(at_ms, subject.broker, configs)
             self.causes.found.append(Cause(seq, at_ms, act, self.causes.seq))
             self.history.note_znode(self.causes.seq, at_ms, path, data)
 
@@ -400,7 +400,7 @@ class _ImportedReader(_IncidentReader):
     def _look(self, paths: list[str], at_ms: int) -> None:
         """Note what znodes say. Topics come before the states of their partitions."""
         for path in sorted(paths, key=lambda one: one.count("/")):
-            if path.startswith(f"{znodes.BROKER_IDS}/"):
+            if subject_of(path).kind == "broker":
                 continue  # The causes know registrations.
             node = None
             with suppress(Refused):

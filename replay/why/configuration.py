@@ -7,10 +7,10 @@ from msgspec import Struct, field
 
 from controller.core import znodes
 from controller.core.znodes.config import broker_config_path, topic_config_path
-from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view.from_znodes import config_of
 from replay.cluster_view.views import PartitionView
 from replay.description.phrases import broker_list, enumeration
+from replay.znode_view import ZnodeView
 
 _SIDES: Final = ("leader", "follower")
 _UNCLEAN: Final = "unclean.leader.election.enable"

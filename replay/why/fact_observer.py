@@ -43,6 +43,7 @@ from controller.core.state import Partition
 from controller.core.state_machines import ReplicaState
 from controller.core.triggers import ApiCall, Expire, Trigger, ZkPartitionReassignment, trigger_name
 from controller.core.values import NO_ASSIGNMENT, NO_LEADER, Assignment, LeaderAndIsr
+from replay.parsed_znodes import parsed_state, parsed_topic
 from replay.subjects import broker_named, subject_of
 from replay.why.facts import (
     BROKER_NOTICES,
@@ -311,9 +312,8 @@ class FactObserver(NotedFacts, FoldObserver):
         if key is None:
             self._assigned(asked, operation, name)
             return
-        try:
-            after = znodes.read_state(operation.path, operation.data, version)
-        except ZnodeError:
+        after = parsed_state(operation.path, operation.data, version)
+        if after is None:
             return
         partition = self.controller.context.find(*key)
         before = partition.leadership if partition is not None else None
@@ -335,9 +335,8 @@ class FactObserver(NotedFacts, FoldObserver):
     def _assigned(self, asked: Issued, operation: SetData | CreateZnode, name: str) -> None:
         topic = subject_of(operation.path).topic
         assert topic is not None, "only topics' znodes have assignments"
-        try:
-            content = znodes.read_topic(topic, operation.data)
-        except ZnodeError:
+        content = parsed_topic(topic, operation.data)
+        if content is None:
             return
         for choice in asked.reason.choices:
             after = content.assignments.get(choice.partition)

@@ -42,7 +42,7 @@ from controller.core.znodes import (
     reassignment_path,
     state_path,
 )
-from replay.agreement.checkpoint import Checkpointed
+from replay.checkpoint import Checkpointed
 from replay.description.events import request_in_words
 from replay.description.phrases import broker_list
 from replay.subjects import paths_of_command

@@ -5,7 +5,7 @@ from controller.core.commands import CommandId, Issued, ReadZnodes, WriteAtomica
 from controller.core.errors import ZnodeError
 from controller.core.events import ZnodesRead
 from controller.core.operations import OK, Create, Delete
-from replay.agreement.checkpoint import Checkpointed
+from replay.checkpoint import Checkpointed
 from replay.cluster_view.views import NO_BROKER
 
 

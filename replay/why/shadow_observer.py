@@ -9,8 +9,8 @@ from msgspec import Struct, structs
 from controller.core import znodes
 from controller.core.commands import Choice, Issued, WriteAtomically, WriteZnodes
 from controller.core.triggers import ApiCall, Trigger, trigger_name
-from replay.agreement.checkpoint import AppendOnly, Checkpointed, State
 from replay.agreement.trace.controller_trace import ControllerTrace
+from replay.checkpoint import AppendOnly, Checkpointed, State
 from replay.description.events import request_in_words
 from replay.why.fact_observer import FactObserver, choice_of
 from replay.why.facts import AnyFact, Cause

@@ -17,7 +17,6 @@ from controller.core.znodes import (
     read_request,
 )
 from eventstore.records import EventRecord
-from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view.from_znodes import state_of
 from replay.cluster_view.views import NO_BROKER
 from replay.description.phrases import session_name
@@ -58,6 +57,7 @@ from replay.why.move_observer import route_of
 from replay.why.stock_failures import StockFailures
 from replay.why.stock_requests import StockRequests
 from replay.why.subject import Subject
+from replay.znode_view import ZnodeView
 
 _Operation = Create | SetData | Delete
 _MISSED: Final = "a missing transaction"

@@ -33,7 +33,6 @@ from controller.core.api_requests.topics import (
     NewTopic,
     TopicToDelete,
 )
-from controller.core.errors import ZnodeError
 from controller.core.operations import NO_NODE, Create, CreateSequential, Delete, SetData
 from controller.core.values import ANY_VERSION, Assignment
 from controller.core.znodes.notifications import CONFIG_CHANGE_PREFIX, write_config_change
@@ -48,7 +47,8 @@ from controller.core.znodes.reassignment import (
     write_entries,
     write_request,
 )
-from controller.core.znodes.topics import TopicContent, read_topic, write_topic
+from controller.core.znodes.topics import TopicContent, write_topic
+from replay.parsed_znodes import parsed_topic
 from replay.world.draws import Draws
 from replay.world.inputs import (
     MECHANISMS,
@@ -165,9 +165,8 @@ def _create_partitions(act: CreatePartitions) -> Steps:
     path = znodes.topic_path(act.topic)
     reply = yield GetData(path)
     assert isinstance(reply, Reply)
-    try:
-        content = read_topic(act.topic, reply.result.data)
-    except ZnodeError:
+    content = parsed_topic(act.topic, reply.result.data)
+    if content is None:
         return
     first = len(content.assignments)
     if act.route == "api":

@@ -12,11 +12,11 @@ import msgspec
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
-from controller.core.errors import ZnodeError
 from controller.core.operations import Check
 from controller.core.releases import Release, release_named
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
 from controller.core.values import Endpoint
+from replay.parsed_znodes import parsed_config
 from replay.world.admin import Admin
 from replay.world.broker.broker import Broker
 from replay.world.broker.run import BrokerEnvironment
@@ -186,10 +186,7 @@ class Cluster(SimulatedCluster[Broker]):
             return None
         known = self._min_isr.get(topic)
         if known is None or known[0] != found.mzxid:
-            try:
-                configured = znodes.read_config(path, found.data).get(MIN_INSYNC_REPLICAS)
-            except ZnodeError:
-                configured = None
+            configured = parsed_config(path, found.data).get(MIN_INSYNC_REPLICAS)
             value = least_in_sync([configured]) if configured is not None else None
             known = self._min_isr[topic] = (found.mzxid, value)
         return known[1]

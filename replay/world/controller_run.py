@@ -45,8 +45,8 @@ from replay.world.scheduler import (
     MS,
     SECOND,
     WALL_START_MS,
+    FoldTimers,
     ProcessClock,
-    ScheduledAction,
     Scheduler,
 )
 from replay.world.session_driver import SessionDriver, settings_of
@@ -109,7 +109,9 @@ class ControllerRun:
             members=settings.members,
             on_closed=self._closed,
         )
-        self._timers: dict[str, ScheduledAction] = {}
+        self._timers = FoldTimers(
+            self.clock, lambda timer: self.put(TimerFired(timer), f"timer:{timer}")
+        )
         self._inbox: list[tuple[int, str, Event, int]] = []
         self._is_busy = False
         self._expired = 0
@@ -200,9 +202,9 @@ class ControllerRun:
             case Stop() as stop:
                 self._stop = stop
             case StartTimer(timer=timer, delay_ms=delay_ms):
-                self._start_timer(timer, delay_ms)
+                self._timers.start(timer, delay_ms)
             case CancelTimer(timer=timer):
-                self._cancel_timer(timer)
+                self._timers.cancel(timer)
             case CloseChannel() as close:
                 self._channels.close(close)
             case answer if isinstance(answer, ApiResponse):
@@ -227,29 +229,13 @@ class ControllerRun:
                 self._session.submit(issued.id, zookeeper_command)
         self._observer.carried_out(self.settings.process, issued)
 
-    def _start_timer(self, timer: str, delay_ms: int) -> None:
-        self._cancel_timer(timer)
-
-        def fire() -> None:
-            del self._timers[timer]
-            self.put(TimerFired(timer), f"timer:{timer}")
-
-        self._timers[timer] = self.clock.after(delay_ms * MS, fire)
-
-    def _cancel_timer(self, timer: str) -> None:
-        scheduled = self._timers.pop(timer, None)
-        if scheduled is not None:
-            scheduled.cancel()
-
     # The end
 
     def _end(self, stop: Stop) -> None:
         """Stop sending requests, and release the role at once."""
         self._stop = stop
         self._channels.close_all()
-        for scheduled in self._timers.values():
-            scheduled.cancel()
-        self._timers.clear()
+        self._timers.cancel_all()
         self._session.close()
         self.clock.after(_CLOSE_US_MAX, self._closed)
 

@@ -42,6 +42,36 @@ class Clock(Protocol):
     def after(self, delay_us: int, action: Action) -> ScheduledAction: ...
 
 
+class FoldTimers:
+    """The timers of a fold, by name; each calls `fired` with its name."""
+
+    def __init__(self, clock: Clock, fired: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._fired = fired
+        self._running: dict[str, ScheduledAction] = {}
+
+    def start(self, timer: str, delay_ms: int) -> None:
+        """Start a timer; one that runs starts again."""
+        self.cancel(timer)
+
+        def fire() -> None:
+            del self._running[timer]
+            self._fired(timer)
+
+        self._running[timer] = self._clock.after(delay_ms * MS, fire)
+
+    def cancel(self, timer: str) -> None:
+        """Cancel a timer, if it runs."""
+        scheduled = self._running.pop(timer, None)
+        if scheduled is not None:
+            scheduled.cancel()
+
+    def cancel_all(self) -> None:
+        """Cancel all timers."""
+        for timer in list(self._running):
+            self.cancel(timer)
+
+
 class Scheduler:
     """The clock of one world, which begins at 0, and what is due."""
 

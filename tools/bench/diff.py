@@ -9,7 +9,6 @@ Temporal's replayer is measured on a workflow history with the same number of ev
 """
 
 import asyncio
-import resource
 import shutil
 import time
 from importlib.util import find_spec
@@ -23,6 +22,7 @@ from replay.diff.comparing import Comparison, compare
 from replay.diff.logs import open_logs
 from replay.diff.references import find_version
 from replay.diff.reports import sentences
+from tools.bench.cpu_time import cpu_seconds
 from tools.bench.inspect import make_log
 
 _PACKAGES: Final = ("controller", "eventstore", "replay")
@@ -47,9 +47,9 @@ def main(
         for number in range(2, logs + 1):
             shutil.copytree(made, scratch / "logs" / f"log-{number:02}")
         head = _head(scratch / "head", changed=changed)
-        begun, used = time.perf_counter(), _used()
+        begun, used = time.perf_counter(), cpu_seconds()
         found = _compare(scratch, head, jobs)
-        took, busy = time.perf_counter() - begun, _used() - used
+        took, busy = time.perf_counter() - begun, cpu_seconds() - used
     total = sum(one.events for one in found.logs)
     typer.echo(sentences.summary(found))
     typer.echo(
@@ -82,12 +82,6 @@ def _compare(scratch: Path, head: Path, jobs: int | None) -> Comparison:
     head_version = find_version(str(head), here, scratch / "cache")
     with open_logs([scratch / "logs"]) as found:
         return compare(found, base_version, head_version, {}, lambda *_: None, jobs)
-
-
-def _used() -> float:
-    """CPU time of this process and its finished children."""
-    who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return sum(one.ru_utime + one.ru_stime for one in map(resource.getrusage, who))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ as by a user. `refold replay` of the same log is measured for comparison, and th
 which makes the index in the same pass. CPU time includes that of all processes.
 """
 
-import resource
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from typing import Final
 import typer
 
 from replay.index.store import index_path
+from tools.bench.cpu_time import cpu_seconds
 from tools.bench.inspect import MOVED, Events, KeptLog, make_log
 
 _QUESTIONS: Final = (
@@ -67,16 +67,11 @@ def _report(what: str, took: tuple[float, float], events: int) -> None:
 
 def _measured(module: str, *arguments: str) -> tuple[float, float]:
     """Elapsed time and CPU time of a command."""
-    begun, used = time.perf_counter(), _used_by_children()
+    begun, used = time.perf_counter(), cpu_seconds()
     subprocess.run(
         [sys.executable, "-m", module, *arguments], check=True, stdout=subprocess.DEVNULL
     )
-    return time.perf_counter() - begun, _used_by_children() - used
-
-
-def _used_by_children() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+    return time.perf_counter() - begun, cpu_seconds() - used
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ Snapshots are made once before. Each event is opened in a new process, as by a u
 """
 
 import random
-import resource
 import subprocess
 import sys
 import time
@@ -30,6 +29,7 @@ from eventstore.records import Header
 from eventstore.writer import LogWriter
 from replay.inspect.at import make_snapshots
 from replay.world.simulation import Simulation
+from tools.bench.cpu_time import cpu_seconds
 
 _BROKERS = 5
 _PARTITIONS = 1_000
@@ -72,14 +72,9 @@ def main(
 def _open(path: Path, seq: int) -> tuple[float, float]:
     """Elapsed time and CPU time."""
     command = [sys.executable, "-m", "replay.cli.main", "inspect", str(path)]
-    begun, used = time.perf_counter(), _used_by_children()
+    begun, used = time.perf_counter(), cpu_seconds()
     subprocess.run([*command, "--at", str(seq), "--json"], check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - begun, _used_by_children() - used
-
-
-def _used_by_children() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+    return time.perf_counter() - begun, cpu_seconds() - used
 
 
 def make_log(path: Path, events: int, acts_between_deaths: int = _ACTS_BETWEEN_DEATHS) -> None:

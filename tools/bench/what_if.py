@@ -8,7 +8,6 @@ command, in as many worker processes.
 """
 
 import os
-import resource
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Final
@@ -25,6 +24,7 @@ from replay.what_if.searching import Search, point_of_no_return
 from replay.world.cluster import Cluster
 from replay.world.inputs import CrashBroker, Input, Reassign, StopBroker, Target
 from replay.world.scenario import BrokerSpec, ControllerSpec, Scenario, SlowReplica, TopicSpec
+from tools.bench.cpu_time import cpu_seconds
 
 GOAL: Final = 200
 """Futures a minute with two cores."""
@@ -77,9 +77,9 @@ def main(
         found = incident(Path(scratch) / "log")
     search = Search(condition_of(condition, found), branches, 20, 1, workers)
     load = os.getloadavg()[0]
-    before = _cpu_s()
+    before = cpu_seconds()
     curve = point_of_no_return(found, apply_changes(found, Changes()), search)
-    cpu_s = _cpu_s() - before
+    cpu_s = cpu_seconds() - before
     typer.echo(
         f"{curve.futures} futures of up to {found.end_ms / 1000:.0f} s, {curve.runs} of them "
         f"different ones, from {len(curve.points)} moments in {curve.seconds:.1f} s with {workers} "
@@ -95,12 +95,6 @@ def main(
         f"goal: {GOAL} different futures a minute; reached {rate:.0f} ({rate / GOAL:.2f}), "
         f"with equal ones {curve.futures / curve.seconds * 60:.0f}"
     )
-
-
-def _cpu_s() -> float:
-    """The CPU time of this process and of its workers that have ended."""
-    used = [resource.getrusage(one) for one in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 if __name__ == "__main__":

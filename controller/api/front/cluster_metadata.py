@@ -25,7 +25,12 @@ from controller.core.error_codes import (
     REPLICA_NOT_AVAILABLE,
 )
 from controller.core.values import Broker, Endpoint
-from controller.wire.client_requests import RequestHead, encode_response, response_schema
+from controller.wire.client_requests import (
+    RequestHead,
+    encode_response,
+    make_entity,
+    response_schema,
+)
 
 METADATA: Final = 3
 DESCRIBE_CLUSTER: Final = 60
@@ -101,7 +106,7 @@ def metadata_response(
         fields |= {"error_code": ErrorCode.none, "error_message": None, "endpoint_type": 1}
         if getattr(request, "endpoint_type", _OF_BROKERS) != _OF_BROKERS:
             fields |= _of_controllers(request.endpoint_type)
-    return encode_response(head, _made(schema, fields))
+    return encode_response(head, make_entity(schema, fields))
 
 
 def _of_controllers(endpoint_type: int) -> dict[str, Any]:
@@ -128,7 +133,9 @@ def _of_controllers(endpoint_type: int) -> dict[str, Any]:
 def _node(entity: Any, is_metadata: bool, broker: Broker, at: Endpoint | None) -> Any:
     assert at is not None, "brokers without the listener are left out"
     key = "node_id" if is_metadata else "broker_id"
-    return _made(entity, {key: broker.id, "host": at.host, "port": at.port, "rack": broker.rack})
+    return make_entity(
+        entity, {key: broker.id, "host": at.host, "port": at.port, "rack": broker.rack}
+    )
 
 
 def _topic(module: Any, version: int, topic: TopicMetadata) -> Any:
@@ -140,7 +147,7 @@ def _topic(module: Any, version: int, topic: TopicMetadata) -> Any:
         "partitions": tuple([_partition(module, version, one) for one in topic.partitions]),
         "topic_authorized_operations": _bits(topic.operations),
     }
-    return _made(module.MetadataResponseTopic, fields)
+    return make_entity(module.MetadataResponseTopic, fields)
 
 
 def _partition(module: Any, version: int, partition: PartitionMetadata) -> Any:
@@ -161,14 +168,8 @@ def _partition(module: Any, version: int, partition: PartitionMetadata) -> Any:
         "isr_nodes": isr,
         "offline_replicas": partition.offline,
     }
-    return _made(module.MetadataResponsePartition, fields)
+    return make_entity(module.MetadataResponsePartition, fields)
 
 
 def _bits(operations: int | None) -> int:
     return _NOT_ASKED if operations is None else operations
-
-
-def _made(schema: Any, fields: dict[str, Any]) -> Any:
-    """An entity without the fields that its version does not have."""
-    known = schema.__dataclass_fields__
-    return schema(**{name: value for name, value in fields.items() if name in known})

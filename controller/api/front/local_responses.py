@@ -20,7 +20,12 @@ from controller.api.front.routing import (
     LIST_TRANSACTIONS,
 )
 from controller.core.topic_configs import OF_KAFKA, ConfigEntry
-from controller.wire.client_requests import RequestHead, encode_response, response_schema
+from controller.wire.client_requests import (
+    RequestHead,
+    encode_response,
+    make_entity,
+    response_schema,
+)
 
 _BROKER: Final = 4
 _BROKER_LOGGER: Final = 8
@@ -42,11 +47,11 @@ def local_response(head: RequestHead, *, is_allowed: bool = True) -> bytes:
         assert head.api_key == DESCRIBE_LOG_DIRS
         if not is_allowed:
             fields |= {"error_code": ErrorCode.cluster_authorization_failed, "results": ()}
-            return encode_response(head, _made(schema, fields))
+            return encode_response(head, make_entity(schema, fields))
         # A response without any directory would mean a failed authorization.
         directory = sys.modules[schema.__module__].DescribeLogDirsResult
         fields["results"] = (directory(error_code=ErrorCode.none, log_dir=_LOG_DIR, topics=()),)
-    return encode_response(head, _made(schema, fields))
+    return encode_response(head, make_entity(schema, fields))
 
 
 def own_config_response(
@@ -81,12 +86,6 @@ def own_config_response(
             fields["configs"] = _described(module, _wanted(own, one), with_synonyms=synonyms)
         results.append(result(**fields))
     return encode_response(head, schema(**{"throttle_time": timedelta(0), key: tuple(results)}))
-
-
-def _made(schema: Any, fields: dict[str, Any]) -> Any:
-    """An entity without the fields that its version does not have."""
-    known = schema.__dataclass_fields__
-    return schema(**{name: value for name, value in fields.items() if name in known})
 
 
 def _is_own(resource: Any, broker_id: int) -> bool:
@@ -124,7 +123,7 @@ def _described(
 ) -> tuple[Any, ...]:
     entity = module.DescribeConfigsResourceResult
     return tuple(
-        _made(
+        make_entity(
             entity,
             {
                 "name": one.name,

@@ -21,8 +21,8 @@ from replay.agreement.decisions.writes import (
     version_after,
     write_differences,
 )
-from replay.agreement.znode_view import ZnodeView
 from replay.stock_clusters.zookeeper_log.transactions import Operation, SetData
+from replay.znode_view import ZnodeView
 
 
 class StockDecision(Struct, frozen=True):

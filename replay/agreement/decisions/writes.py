@@ -9,7 +9,6 @@ from controller.core import operations
 from controller.core.operations import WriteOperation
 from controller.core.values import ANY_VERSION
 from controller.core.znodes import CONTROLLER, REASSIGN_PARTITIONS
-from replay.agreement.znode_view import ZnodeView
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
     Create,
@@ -18,6 +17,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
 )
 from replay.structural_diff import NOTHING, differences
+from replay.znode_view import ZnodeView
 
 _NOT_COMPARED: Final = ("timestamp", "kraftControllerEpoch")
 """Keys of /controller: its time of writing, and a key that Kafka before 3.4 does not write."""

@@ -14,7 +14,6 @@ from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
 from controller.core import znodes
-from controller.core.errors import ZnodeError
 from controller.core.values import Assignment
 from eventstore.records import EventRecord
 from replay.agreement.decisions.write_batch import StockDecision
@@ -29,7 +28,7 @@ from replay.agreement.logs.received_requests import (
     LoggedApiRequest,
     RequestOrder,
 )
-from replay.agreement.znode_view import ZnodeView
+from replay.parsed_znodes import parsed_topic
 from replay.stock_clusters.imported_log.api_requests import UnreadableRequestError, api_request_of
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
@@ -56,6 +55,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
 )
 from replay.subjects import OF_TOPICS, subject_of
 from replay.world.paths import below
+from replay.znode_view import ZnodeView
 
 LINE_MS: Final = 20
 """The line of a request comes at most this long after its answer, by the clock of one machine."""
@@ -387,9 +387,8 @@ class Index:
         return None
 
     def _take_topic(self, seq: int, name: str, data: bytes | None) -> None:
-        try:
-            content = znodes.read_topic(name, data)
-        except ZnodeError:
+        content = parsed_topic(name, data)
+        if content is None:
             return
         before = self._assignments.get(name, {})
         self._changed += [

@@ -16,7 +16,7 @@ from controller.core.commands import (
 from controller.core.error_codes import NONE
 from controller.core.events import BrokerResponded
 from controller.core.values import UNKNOWN_BROKER_EPOCH
-from replay.agreement.checkpoint import Checkpointed, State
+from replay.checkpoint import Checkpointed, State
 
 APIS: Final = {
     LeaderAndIsrRequest: "LEADER_AND_ISR",

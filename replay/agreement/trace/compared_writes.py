@@ -7,7 +7,6 @@ from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.operations import WriteOperation
 from controller.core.state import ControllerContext
-from replay.agreement.checkpoint import Checkpointed
 from replay.agreement.decisions.judgements import (
     FoldPosition,
     Judgement,
@@ -19,6 +18,7 @@ from replay.agreement.decisions.write_batch import SkippedWrite, StockDecision
 from replay.agreement.decisions.writes import is_same_write, write_differences
 from replay.agreement.logs.index import Index
 from replay.agreement.trace.shadow_fold import ShadowFold
+from replay.checkpoint import Checkpointed
 from replay.stock_clusters.zookeeper_log.transactions import Create, Operation, SetData
 
 _LOOKAHEAD: Final = 200

@@ -27,7 +27,6 @@ from controller.core.triggers import (
 )
 from replay.agreement.assumptions import Choices
 from replay.agreement.broker_requests.sent_request import SentRequest
-from replay.agreement.checkpoint import Checkpoint, Checkpointed
 from replay.agreement.decisions.judgements import Judgement
 from replay.agreement.decisions.write_batch import StockDecision, WriteBatch
 from replay.agreement.logs.broker_responses import Response
@@ -48,12 +47,12 @@ from replay.agreement.logs.markers import (
 )
 from replay.agreement.trace.compared_writes import ComparedWrites
 from replay.agreement.trace.inferred_triggers import InferredTriggers
-from replay.agreement.trace.lines_within_event import take_within_event
 from replay.agreement.trace.pending_events import PendingEvents
 from replay.agreement.trace.shadow_fold import ShadowFold
 from replay.agreement.trace.write_ahead import WriteAhead
-from replay.agreement.znode_view import Change, Overlay, ZnodeView
+from replay.checkpoint import Checkpoint, Checkpointed
 from replay.stock_clusters.imported_log.events import RequestInferred
+from replay.znode_view import Change, Overlay, ZnodeView
 
 _LAG_MS: Final = 3
 """An event without a line is processed this long after it arrived."""
@@ -233,7 +232,7 @@ class ControllerTrace(Checkpointed):
         """A line shows that the controller began an event."""
         if marker.event in _ELECTIONS:
             return
-        if take_within_event(marker, self.fold, self._pending, has_failed=self._has_failed):
+        if self._pending.take_within_event(marker, self.fold, has_failed=self._has_failed):
             return
         self._is_in_request = False
         if self.fold.batch is not None:

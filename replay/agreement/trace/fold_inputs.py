@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from controller.core.events import BrokerResponded, TopicIdsDrawn
 from controller.core.triggers import ApiCall, AutoPreferredReplicaLeaderElection
-from replay.agreement.checkpoint import Checkpointed
+from replay.checkpoint import Checkpointed
 
 FoldInput = ApiCall | AutoPreferredReplicaLeaderElection | BrokerResponded | TopicIdsDrawn
 """An API request, a timer, a broker's answer, or the topic ids that Kafka drew."""

@@ -24,13 +24,13 @@ from controller.core.events import BrokerResponded
 from controller.core.state import ControllerContext, Partition
 from controller.core.triggers import ApiCall, AutoPreferredReplicaLeaderElection, Trigger
 from controller.core.values import NO_LEADER, UNKNOWN_BROKER_EPOCH, LeaderAndIsr
-from replay.agreement.checkpoint import Checkpointed, State
 from replay.agreement.decisions.write_batch import StockDecision
 from replay.agreement.logs.index import Index
 from replay.agreement.processing_order import immutable_map_order
 from replay.agreement.trace.inferred_reassignments import possible_reassignments
 from replay.agreement.trace.pending_events import PendingEvents
 from replay.agreement.trace.shadow_fold import ShadowFold
+from replay.checkpoint import Checkpointed, State
 from replay.stock_clusters.zookeeper_log.transactions import SetData
 from replay.subjects import OF_TOPICS, subject_of
 

@@ -31,7 +31,6 @@ from controller.core.triggers import (
     trigger_name,
 )
 from replay.agreement.assumptions import Choices, OpenChoice, Step
-from replay.agreement.checkpoint import Checkpointed
 from replay.agreement.decisions.write_batch import StockDecision
 from replay.agreement.logs.index import LINE_MS, Index
 from replay.agreement.logs.markers import (
@@ -41,6 +40,8 @@ from replay.agreement.logs.markers import (
     matches,
 )
 from replay.agreement.logs.received_requests import LoggedApiRequest, RequestOrder
+from replay.agreement.trace.shadow_fold import ShadowFold
+from replay.checkpoint import Checkpointed
 
 _ARRIVAL_MS: Final = 500
 """A request may have arrived this much earlier than its log says. The log writes the line when the
@@ -337,7 +338,28 @@ class PendingEvents(Checkpointed):
                 self._answered.append((now_ms, one))
         return None
 
-    def drop_ignored(self) -> None:
+    def take_within_event(self, marker: LogMarker, fold: ShadowFold, *, has_failed: bool) -> bool:
+        """Take a line that can come from the middle of the event in progress, and does not begin
+        another one. Returns whether it does. `has_failed`: the last failover failed."""
+        if marker.event == "ReplicaLeaderElection":
+            is_of_failover = fold.is_failing_over and marker.text.endswith("ZkTriggered")
+            return is_of_failover or marker.text.endswith("AutoTriggered")
+        if marker.event == "Resignation" and has_failed and fold.is_failing_over:
+            # The controller resigns first, and deletes /controller later.
+            return True
+        if marker.event == "AlterPartitionReceived" and "Ignoring" in marker.text:
+            self._drop_ignored()
+            return True
+        if self.has_debug and not marker.is_first:
+            return True
+        if marker.event == "TopicDeletion":
+            return fold.is_running and fold.cause == marker.event
+        if marker.event not in ("PartitionReassignment", "PartitionReassignmentIsrChange"):
+            return False
+        fold.answer_all()
+        return fold.is_running
+
+    def _drop_ignored(self) -> None:
         """Drop an AlterPartition of a broker that is not alive, or of an earlier run of it."""
         for one in self._pending:
             if isinstance(one, ApiCall) and isinstance(one.request, AlterPartitionReceived):

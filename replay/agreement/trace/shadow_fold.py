@@ -23,7 +23,6 @@ from controller.core.commands import (
     WriteZnodes,
 )
 from controller.core.configuration import Configuration
-from controller.core.errors import ZnodeError
 from controller.core.events import (
     BrokerResponded,
     SessionConnected,
@@ -37,7 +36,6 @@ from replay.agreement.broker_requests.sent_request import (
     SentRequest,
     sent_request_of,
 )
-from replay.agreement.checkpoint import Checkpointed
 from replay.agreement.decisions.write_batch import WriteBatch
 from replay.agreement.logs.index import Index
 from replay.agreement.logs.logged_reads import (
@@ -50,7 +48,11 @@ from replay.agreement.processing_order import LoggedProcessingOrder
 from replay.agreement.trace.broker_queues import BrokerQueues
 from replay.agreement.trace.fold_inputs import FoldInputs
 from replay.agreement.trace.stepped_fold import SteppedFold
-from replay.agreement.znode_view import (
+from replay.checkpoint import Checkpointed
+from replay.parsed_znodes import parsed_topic
+from replay.subjects import subject_of
+from replay.world.tree import Znode
+from replay.znode_view import (
     READS,
     Overlay,
     Read,
@@ -58,8 +60,6 @@ from replay.agreement.znode_view import (
     ZnodeView,
     paths_of,
 )
-from replay.subjects import subject_of
-from replay.world.tree import Znode
 
 _NO_TOPIC_ID: Final = bytes(16)
 _REQUESTS: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
@@ -372,8 +372,5 @@ class ShadowFold(Checkpointed):
 
 
 def _lacks_id(name: str, data: bytes) -> bool:
-    try:
-        content = znodes.read_topic(name, data)
-    except ZnodeError:
-        return False
-    return content.topic_id is None and bool(content.assignments)
+    content = parsed_topic(name, data)
+    return content is not None and content.topic_id is None and bool(content.assignments)

@@ -14,7 +14,7 @@ from controller.core.fold_observer import FoldObserver
 from controller.core.processing_order import ProcessingOrder
 from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.core.triggers import PartitionReassignmentIsrChange, Trigger
-from replay.agreement.checkpoint import Checkpointed, State
+from replay.checkpoint import Checkpointed, State
 
 _NS: Final = 1_000_000
 

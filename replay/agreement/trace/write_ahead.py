@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from controller.core.events import ZnodesWritten
 from controller.core.operations import Delete
 from replay.agreement.assumptions import Choices
-from replay.agreement.checkpoint import Checkpointed
 from replay.agreement.decisions.write_batch import StockDecision, WriteBatch
 from replay.agreement.trace.compared_writes import ComparedWrites
 from replay.agreement.trace.shadow_fold import ShadowFold
+from replay.checkpoint import Checkpointed
 from replay.stock_clusters.imports.decisions import kind_of
 
 

@@ -22,10 +22,9 @@ from replay.cli.fleet.options import (
     settings_of,
     spark_with_progress,
 )
-from replay.cli.fleet.redacted_sources import redacted_sources
 from replay.cli.fleet.replay import divergences, replay
 from replay.cli.options import Json
-from replay.cli.redacted import Redact
+from replay.cli.redacted import Redact, redacted_sources
 from replay.description.phrases import some
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from replay.agreement.gap_free_ranges import gap_free_ranges
 from replay.agreement.logs.index import Index
 from replay.agreement.results import AgreementResult, DetailedTally, result_of
 from replay.agreement.trace.controller_trace import ControllerTrace
-from replay.agreement.znode_view import ZnodeView
 from replay.diff.messages import AgreementSummary, Disagreement, FoldedLog
 from replay.diff.version.decisions import Cause
 from replay.diff.version.fold_recorder import FoldRecorder
@@ -33,6 +32,7 @@ from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import DecisionObserved
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.imported_log.state_events import apply
+from replay.znode_view import ZnodeView
 
 
 def fold_imported(

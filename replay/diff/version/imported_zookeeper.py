@@ -14,7 +14,6 @@ from controller.core.operations import Create as Creation
 from controller.core.operations import Delete as Deletion
 from controller.core.operations import SetData as Setting
 from controller.core.values import ANY_VERSION
-from replay.agreement.znode_view import ZnodeView
 from replay.diff.version import assumptions
 from replay.diff.version.adapted_requests import adapt_state
 from replay.diff.version.recorded_history import znode_of
@@ -36,6 +35,7 @@ from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from replay.world.requests import Write
 from replay.world.tree import Znode
 from replay.world.zookeeper import ZooKeeper
+from replay.znode_view import ZnodeView
 
 
 class ImportedZooKeeper:

@@ -10,7 +10,7 @@ from controller.core import znodes
 from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
 from replay.explore.from_log.schedule import Schedule, targets_of
-from replay.explore.invariants.known_cluster import parsed_config, parsed_entries, parsed_topic
+from replay.parsed_znodes import parsed_config, parsed_entries, parsed_topic
 from replay.stock_clusters.imported_log.api_requests import (
     UnreadableRequestError,
     api_request_of,

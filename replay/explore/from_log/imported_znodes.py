@@ -14,12 +14,7 @@ from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
 from replay.explore.from_log.imported import REFOLD, ImportedIncident
 from replay.explore.from_log.schedule import RunFromLog, Schedule, targets_of
-from replay.explore.invariants.known_cluster import (
-    parsed_entries,
-    parsed_request,
-    parsed_state,
-    parsed_topic,
-)
+from replay.parsed_znodes import parsed_entries, parsed_request, parsed_state, parsed_topic
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.zookeeper_log.transactions import Create, Delete, Operation, SetData
 from replay.world.inputs import (

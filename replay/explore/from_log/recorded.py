@@ -27,9 +27,9 @@ from controller.core.fold import Fold
 from controller.core.znodes import Name
 from replay.errors import ReplayError
 from replay.explore.from_log.schedule import Schedule, targets_of
-from replay.explore.invariants.known_cluster import parsed_entries, parsed_request
 from replay.logs.open_log import RecordedLog
 from replay.logs.recorded_fold import fold_event
+from replay.parsed_znodes import parsed_entries, parsed_request
 from replay.world.inputs import (
     CancelReassignment,
     CreatePartitions,

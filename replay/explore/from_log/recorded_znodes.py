@@ -26,9 +26,9 @@ from controller.core.events import (
 from controller.core.state import ControllerContext
 from replay.explore.from_log.recorded import RecordedIncident
 from replay.explore.from_log.schedule import RunFromLog, Schedule
-from replay.explore.invariants.known_cluster import parsed_config, parsed_topic
 from replay.logs.decode import records
 from replay.logs.open_log import RecordedLog
+from replay.parsed_znodes import parsed_config, parsed_topic
 from replay.subjects import subject_of
 from replay.world.inputs import (
     ChangeBrokerConfig,

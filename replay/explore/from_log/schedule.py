@@ -11,22 +11,30 @@ from typing import Final
 from msgspec import Struct, structs
 
 from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.features import UpdateFeaturesReceived
+from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
 from controller.core.api_requests.reassignments import ReassignmentTarget
+from controller.core.api_requests.scram_credentials import AlterUserScramCredentialsReceived
 from controller.core.configuration import Configuration
 from controller.core.znodes import Name
 from replay.errors import ReplayError
-from replay.explore.from_log.cluster_requests import input_of
 from replay.explore.from_log.start import START_MS, ClusterAtStart, Controllers
 from replay.world.inputs import (
+    MECHANISMS,
+    UPGRADE_KINDS,
     AllocateProducerIds,
+    AlterUserScramCredentials,
     CancelReassignment,
     CrashBroker,
+    CredentialChange,
+    FeatureChange,
     Input,
     PauseProcess,
     Reassign,
     ShutDownController,
     StopBroker,
     Target,
+    UpdateFeatures,
 )
 from replay.world.scenario import Scenario
 
@@ -108,7 +116,7 @@ class Schedule:
 
     def add_request(self, at_ms: int, request: ApiRequest) -> None:
         """A request about no topic arrived."""
-        made = input_of(at_ms, request)
+        made = _input_of(at_ms, request)
         if isinstance(made, AllocateProducerIds) and made.broker not in self._brokers:
             return
         if made is not None:
@@ -211,3 +219,34 @@ def _is_shutdown(one: Input) -> bool:
 def targets_of(entries: Mapping[Name, Replicas]) -> tuple[Target, ...]:
     """The targets of a reassignment."""
     return tuple(Target(*name, replicas) for name, replicas in entries.items())
+
+
+def _input_of(at_ms: int, request: ApiRequest) -> Input | None:
+    """The input that makes a request; None if the request is about topics or brokers. What an input
+    cannot have, such as an unknown mechanism, is left out."""
+    match request:
+        case AllocateProducerIdsReceived(broker=broker):
+            return AllocateProducerIds(at_ms, broker)
+        case AlterUserScramCredentialsReceived(deletions=deletions, upsertions=upsertions):
+            changes = [
+                CredentialChange(one.user, MECHANISMS[one.mechanism], None)
+                for one in deletions
+                if one.mechanism in MECHANISMS
+            ]
+            changes += [
+                CredentialChange(
+                    one.user, MECHANISMS[one.mechanism], one.credential, one.iterations
+                )
+                for one in upsertions
+                if one.mechanism in MECHANISMS
+            ]
+            return AlterUserScramCredentials(at_ms, tuple(changes))
+        case UpdateFeaturesReceived(updates=updates, validate_only=validate_only):
+            levels = tuple(
+                FeatureChange(one.feature, one.level, UPGRADE_KINDS[one.upgrade_type])
+                for one in updates
+                if one.upgrade_type in UPGRADE_KINDS
+            )
+            return UpdateFeatures(at_ms, levels, validate_only)
+        case _:
+            return None

@@ -7,8 +7,8 @@ from msgspec import structs
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
-from controller.core.errors import ZnodeError
 from replay.logs.older_events import SETTINGS_OF_THIS_VERSION
+from replay.parsed_znodes import controller_epoch_of_state, parsed_epoch, parsed_topic
 from replay.subjects import subject_of
 from replay.world.scenario import (
     BrokerSpec,
@@ -29,14 +29,6 @@ _TOPICS_MAX: Final = 12
 _PARTITIONS_MAX: Final = 60
 _CONTROLLERS_MAX: Final = 3
 _STEP_MS: Final = 500
-
-_OF_TOPICS: Final = (
-    f"{znodes.TOPICS}/",
-    f"{znodes.TOPIC_CONFIGS}/",
-    f"{znodes.REASSIGNMENTS}/",
-    f"{znodes.DELETE_TOPICS}/",
-)
-"""Znodes that the scenario has if it has their topics."""
 
 _OF_CLUSTER: Final = (
     znodes.REASSIGN_PARTITIONS,
@@ -134,7 +126,7 @@ class ClusterAtStart:
         """The scenario of an incident whose last input is at `last_ms`."""
         topics = self._topics()
         content = dict(self._znodes({topic.name: None for topic in topics}))
-        epochs = [_epoch_of(path, data.encode()) for path, data in content.items()]
+        epochs = [controller_epoch_of_state(path, data.encode()) for path, data in content.items()]
         epoch = max([*epochs, self._epoch()])
         if epoch:
             # Otherwise the controllers would begin below the epochs in these states, and refuse
@@ -168,21 +160,14 @@ class ClusterAtStart:
                 numbers[prefix] += 1
                 continue
             is_deletion = path.startswith(f"{znodes.REPLICA_DELETIONS}/")
-            is_of_topic = path.startswith(_OF_TOPICS) and subject_of(path).topic in topics
-            is_of_cluster = path in _OF_CLUSTER or self._is_of_broker(path)
-            if is_of_topic or is_of_cluster or is_deletion:
+            subject = subject_of(path)
+            is_of_broker = subject.kind == "broker config" and subject.broker in self._brokers
+            if subject.topic in topics or path in _OF_CLUSTER or is_of_broker or is_deletion:
                 yield path, data.decode()
 
     def _epoch(self) -> int:
         """The controller epoch at the start; 0: unknown."""
-        try:
-            return znodes.read_controller_epoch(self._content.get(znodes.CONTROLLER_EPOCH))
-        except ZnodeError:
-            return 0
-
-    def _is_of_broker(self, path: str) -> bool:
-        """Whether a znode is the configuration of one of the brokers."""
-        return any(path == znodes.broker_config_path(one) for one in self._brokers)
+        return parsed_epoch(self._content.get(znodes.CONTROLLER_EPOCH)) or 0
 
     def _topics(self) -> tuple[TopicSpec, ...]:
         found: list[TopicSpec] = []
@@ -191,12 +176,11 @@ class ClusterAtStart:
             name = znodes.topic_of(path)
             if name is None:
                 continue
-            try:
-                assignments = znodes.read_topic(name, data).assignments
-            except ZnodeError:
+            content = parsed_topic(name, data)
+            if content is None:
                 continue
-            replicas = tuple(one.replicas for one in assignments.values())
-            is_usable = list(assignments) == list(range(len(replicas))) and all(replicas)
+            replicas = tuple(one.replicas for one in content.assignments.values())
+            is_usable = list(content.assignments) == list(range(len(replicas))) and all(replicas)
             partitions += len(replicas)
             if not is_usable or len(found) >= _TOPICS_MAX or partitions > _PARTITIONS_MAX:
                 left_out += 1
@@ -207,16 +191,6 @@ class ClusterAtStart:
         if left_out:
             self.notes.append(f"topics: {len(found)} are explored, {left_out} left out")
         return tuple(found)
-
-
-def _epoch_of(path: str, data: bytes) -> int:
-    """The controller epoch in a partition's state; 0: the znode is none, or cannot be read."""
-    if znodes.partition_of_state(path) is None:
-        return 0
-    try:
-        return znodes.read_state(path, data, 0).controller_epoch
-    except ZnodeError:
-        return 0
 
 
 def _is_text(data: bytes) -> bool:

@@ -9,6 +9,7 @@ from replay.world.ensemble.codec import BadRequest, ServerCodec
 from replay.world.ensemble.protocol import CloseSession, ConnectRequest, Ping, RequestPacket
 from replay.world.messages import ControllerRequest, ControllerResponse, ControlRequest
 from replay.world.network import Delivery
+from replay.world.paths import parent_of
 from replay.world.requests import AddWatch, Multi, MultiRead, RemoveWatches, Request, SetWatches
 
 _CONTROLLERS: Final = ("refold ", "stock ")
@@ -79,7 +80,7 @@ def _of_requests(
         for path in paths:
             # Writes below a directory matter to those who list it.
             found[path] = None
-            parent = path.rpartition("/")[0]
+            parent = parent_of(path)
             if parent in _LISTED:
                 found[parent] = None
     return frozenset(found)

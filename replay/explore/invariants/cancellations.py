@@ -10,7 +10,8 @@ from controller.core.errors import ZnodeError
 from controller.core.values import Assignment
 from controller.core.znodes import Name, Reassignment
 from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report, partition_text
-from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic, parsed_entries
+from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
+from replay.parsed_znodes import parsed_entries
 from replay.subjects import subject_of
 
 _RECORDS: Final = f"{znodes.REASSIGNMENTS}/"

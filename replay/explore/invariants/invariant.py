@@ -6,7 +6,7 @@ what has changed.
 """
 
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -83,6 +83,16 @@ class AppliedRequest(NamedTuple):
     run: int
     request: BrokerRequest
     refused: frozenset[Name]
+
+
+_TopicKey = TypeVar("_TopicKey", bound=tuple[str, bytes | None, *tuple[int, ...]])
+
+
+def forget_topic_without_id(values: dict[_TopicKey, Any], topic: KnownTopic) -> None:
+    """Forget what is known of a deleted topic by its name and id, if it had no id: a later topic of
+    the same name begins with the same epochs."""
+    for key in [one for one in values if one[:2] == (topic.name, None)]:
+        del values[key]
 
 
 class Invariant:

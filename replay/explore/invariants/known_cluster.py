@@ -15,9 +15,10 @@ from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS, UNCLEAN, is_true
 from controller.core.values import Assignment, LeaderAndIsr
-from controller.core.znodes import Name, ReassignmentRequest, ReplicaDeletion, TopicContent
+from controller.core.znodes import Name, ReplicaDeletion
 from controller.core.znodes.schema import parse_natural
 from replay.explore.invariants.losses import Losses
+from replay.parsed_znodes import parsed_entries, parsed_request
 
 ADMIN: Final = "/admin/"
 
@@ -317,52 +318,3 @@ def without_controller(state: LeaderAndIsr) -> LeaderAndIsr:
     """The state without the controller epoch. A controller may put its own there without a write,
     as Kafka's does (KB 5.2)."""
     return structs.replace(state, controller_epoch=0)
-
-
-def parsed_topic(name: str, data: bytes | None) -> TopicContent | None:
-    """The content of a topic's znode; None if it cannot be parsed."""
-    try:
-        return znodes.read_topic(name, data)
-    except ZnodeError:
-        return None
-
-
-def parsed_state(path: str, data: bytes | None, version: int) -> LeaderAndIsr | None:
-    """The content of a partition's state znode; None if it cannot be parsed."""
-    try:
-        return znodes.read_state(path, data, version)
-    except ZnodeError:
-        return None
-
-
-def parsed_epoch(data: bytes | None) -> int | None:
-    """The content of /controller_epoch; None if it cannot be parsed."""
-    try:
-        return znodes.read_controller_epoch(data)
-    except ZnodeError:
-        return None
-
-
-def parsed_config(path: str, data: bytes | None) -> dict[str, str]:
-    """The content of a configuration's znode; empty if it cannot be parsed."""
-    try:
-        return znodes.read_config(path, data) if data is not None else {}
-    except ZnodeError:
-        return {}
-
-
-def parsed_entries(path: str, data: bytes | None) -> dict[Name, tuple[int, ...]]:
-    """The entries of a reassignment znode; none if it cannot be parsed."""
-    try:
-        entries = znodes.read_entries(path, data).entries if data is not None else {}
-    except ZnodeError:
-        return {}
-    return {name: entry.replicas for name, entry in entries.items()}
-
-
-def parsed_request(path: str, data: bytes | None) -> ReassignmentRequest:
-    """A request; one without targets if it cannot be parsed."""
-    try:
-        return znodes.read_request(path, data) if data is not None else ReassignmentRequest({})
-    except ZnodeError:
-        return ReassignmentRequest({})

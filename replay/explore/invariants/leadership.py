@@ -9,6 +9,7 @@ from replay.explore.invariants.invariant import (
     Replica,
     Report,
     StateWrite,
+    forget_topic_without_id,
     partition_text,
 )
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
@@ -40,9 +41,7 @@ class OneLeaderPerEpoch(Invariant):
             )
 
     def topic_deleted(self, topic: KnownTopic) -> None:
-        # Without an id, a later topic of the same name begins with the same epochs.
-        for key in [one for one in self._leading if one[:2] == (topic.name, None)]:
-            del self._leading[key]
+        forget_topic_without_id(self._leading, topic)
 
     def leads(self, replica: Replica, leader_epoch: int) -> None:
         key = (replica.topic, replica.topic_id, replica.partition, leader_epoch)
@@ -67,7 +66,7 @@ class LeaderEpochsForward(Invariant):
     def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._stored: dict[tuple[str, int, int], int] = {}
-        self._accepted: dict[tuple[int, int, str, bytes | None, int], int] = {}
+        self._accepted: dict[tuple[str, bytes | None, int, int, int], int] = {}
 
     def state_written(self, write: StateWrite) -> None:
         if write.topic is None:
@@ -82,8 +81,7 @@ class LeaderEpochsForward(Invariant):
         self._stored[key] = epoch
 
     def topic_deleted(self, topic: KnownTopic) -> None:
-        for key in [one for one in self._accepted if one[2:4] == (topic.name, None)]:
-            del self._accepted[key]
+        forget_topic_without_id(self._accepted, topic)
 
     def applied(self, applied: AppliedRequest) -> None:
         request = applied.request
@@ -94,7 +92,7 @@ class LeaderEpochsForward(Invariant):
                 return
             if (one.topic, one.partition) in applied.refused:
                 continue
-            key = (applied.broker, applied.run, one.topic, one.topic_id, one.partition)
+            key = (one.topic, one.topic_id, one.partition, applied.broker, applied.run)
             before = self._accepted.get(key, -1)
             if leadership.leader_epoch < before:
                 self.violated(

@@ -15,6 +15,7 @@ from replay.explore.invariants.invariant import (
     Invariant,
     Report,
     StateWrite,
+    forget_topic_without_id,
     partition_text,
 )
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic, without_controller
@@ -109,11 +110,10 @@ class MetadataForward(Invariant):
 
     def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
-        self._accepted: dict[tuple[int, int, str, bytes | None, int], _Version] = {}
+        self._accepted: dict[tuple[str, bytes | None, int, int, int], _Version] = {}
 
     def topic_deleted(self, topic: KnownTopic) -> None:
-        for key in [one for one in self._accepted if one[2:4] == (topic.name, None)]:
-            del self._accepted[key]
+        forget_topic_without_id(self._accepted, topic)
 
     def applied(self, applied: AppliedRequest) -> None:
         request = applied.request
@@ -121,7 +121,7 @@ class MetadataForward(Invariant):
             return
         is_metadata = isinstance(request, UpdateMetadataRequest)
         for one in request.partitions:
-            key = (applied.broker, applied.run, one.topic, one.topic_id, one.partition)
+            key = (one.topic, one.topic_id, one.partition, applied.broker, applied.run)
             leadership = one.leadership
             if leadership.leader == LEADER_DURING_DELETE:
                 self._accepted.pop(key, None)

@@ -8,12 +8,8 @@ from controller.core.api_requests import ApiRequest, ApiResponse
 from controller.core.values import UNKNOWN_BROKER_EPOCH
 from controller.core.znodes import Name
 from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report, partition_text
-from replay.explore.invariants.known_cluster import (
-    KnownCluster,
-    KnownTopic,
-    parsed_entries,
-    parsed_request,
-)
+from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
+from replay.parsed_znodes import parsed_entries, parsed_request
 
 _DELETIONS = f"{znodes.DELETE_TOPICS}/"
 _ENTRIES = (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA)

@@ -16,6 +16,7 @@ from controller.core.api_requests.reassignments import ReassignmentTarget
 from controller.core.errors import ZnodeError
 from controller.core.operations import BAD_VERSION, NODE_EXISTS
 from controller.core.values import Assignment
+from replay.parsed_znodes import parsed_topic
 from replay.stock_clusters.imported_log.events import DecisionObserved, RequestInferred
 from replay.stock_clusters.imports.logged_requests import LoggedRequests
 from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Term, Terms, find_znode
@@ -330,11 +331,8 @@ def _path(
 
 def _topic_id(name: str, data: bytes) -> str:
     """The topic's id in hex, "" if it has none."""
-    try:
-        topic_id = znodes.read_topic(name, data).topic_id
-    except ZnodeError:
-        return ""
-    return "" if topic_id is None else topic_id.hex()
+    content = parsed_topic(name, data)
+    return "" if content is None or content.topic_id is None else content.topic_id.hex()
 
 
 def _block_of(data: bytes | None) -> int:

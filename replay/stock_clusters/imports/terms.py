@@ -6,15 +6,14 @@ At the start of a log it is the owner of /controller. Its term ends when that zn
 
 from msgspec import Struct
 
-from controller.core.errors import ZnodeError
 from controller.core.znodes import (
     BROKER_IDS,
     CONTROLLER,
     CONTROLLER_EPOCH,
     is_broker_id,
     read_controller,
-    read_controller_epoch,
 )
+from replay.parsed_znodes import parsed_epoch
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
     CloseSession,
@@ -64,7 +63,9 @@ class Terms:
         if holder is None or epoch is None:
             self.current = None
             return
-        term = Term(holder.owner, _epoch(epoch.data), epoch.version, _broker(holder.data))
+        term = Term(
+            holder.owner, parsed_epoch(epoch.data) or 0, epoch.version, _broker(holder.data)
+        )
         if term != self.current:
             self.is_warm = True
             self._begin(term)
@@ -96,7 +97,7 @@ class Terms:
             if type(one) is Create and one.path == self.controller_path:
                 broker = _broker(one.data)
             elif type(one) is SetData and one.path == self.epoch_path:
-                epoch, version = _epoch(one.data), one.version
+                epoch, version = parsed_epoch(one.data) or 0, one.version
         if broker is None or epoch is None or version is None:
             return None
         return Term(transaction.session, epoch, version, broker)
@@ -143,10 +144,3 @@ def find_znode(tree: Tree, path: str) -> Znode | None:
 def _broker(data: bytes | None) -> int:
     holder = read_controller(data)
     return UNKNOWN_BROKER if holder is None else holder.brokerid
-
-
-def _epoch(data: bytes | None) -> int:
-    try:
-        return read_controller_epoch(data)
-    except ZnodeError:
-        return 0

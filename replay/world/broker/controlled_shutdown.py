@@ -9,15 +9,14 @@ from controller.core.api_requests.controlled_shutdown import (
     ControlledShutdownResponse,
 )
 from replay.world.broker.context import BrokerContext
-from replay.world.broker.controller_channel import ProcessOfController
-from replay.world.broker.peer import Peer
+from replay.world.broker.controller_channel import ControllerConnection, ProcessOfController
 from replay.world.messages import ControllerRequest, ControllerResponse
 from replay.world.network import Message
 
 _VERSION: Final = 3
 
 
-class ControlledShutdown:
+class ControlledShutdown(ControllerConnection):
     """Some attempts, each on a new connection to the controller that is known then. The broker
     stops after the last one, whatever the controller answered."""
 
@@ -27,11 +26,9 @@ class ControlledShutdown:
         process_of_controller: ProcessOfController,
         on_end: Callable[[], None],
     ) -> None:
-        self._context = context
-        self._process_of_controller = process_of_controller
+        super().__init__(context, process_of_controller)
         self._on_end = on_end
         self._left = context.settings.shutdown_attempts
-        self._peer: Peer | None = None
         self._attempt()
 
     def close(self) -> None:
@@ -46,17 +43,8 @@ class ControlledShutdown:
         if controller is None:
             self._failed()
             return
-        self._peer = Peer(
-            context.clock,
-            context.network,
-            context.process,
-            self._process_of_controller(controller),
-            self._received,
-            self._failed,
-            context.settings.socket_timeout_us,
-        )
         request = ControlledShutdownReceived(0, _VERSION, context.id, context.epoch)
-        self._peer.send(lambda number: ControllerRequest(number, request))
+        self._connect(controller).send(lambda number: ControllerRequest(number, request))
 
     def _received(self, message: Message) -> None:
         assert isinstance(message, ControllerResponse), message
@@ -74,8 +62,3 @@ class ControlledShutdown:
             self._context.clock.after(self._context.settings.shutdown_backoff_us, self._attempt)
         else:
             self._on_end()
-
-    def _disconnect(self) -> None:
-        peer, self._peer = self._peer, None
-        if peer is not None:
-            peer.close()

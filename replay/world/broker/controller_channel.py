@@ -1,5 +1,6 @@
 """Requests of a broker to its controller (NodeToControllerChannelManager of Kafka)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -24,15 +25,52 @@ class OnResponse(Protocol):
     def __call__(self, response: ApiResponse) -> None: ...
 
 
-class ControllerChannel:
-    """Sends one request at a time, again and again until the controller has answered it. The
-    controller is the one that the last UpdateMetadata request named."""
+class ControllerConnection(ABC):
+    """A connection of a broker to the process of a controller, if there is one."""
 
     def __init__(self, context: BrokerContext, process_of_controller: ProcessOfController) -> None:
         self._context = context
         self._process_of_controller = process_of_controller
-        self._queued: tuple[ApiRequest, OnResponse] | None = None
         self._peer: Peer | None = None
+
+    def _connect(self, controller: int) -> Peer:
+        """Connect to this controller, unless there is a connection to it."""
+        process = self._process_of_controller(controller)
+        if self._peer is not None and self._peer.remote != process:
+            self._disconnect()
+        if self._peer is None:
+            self._peer = Peer(
+                self._context.clock,
+                self._context.network,
+                self._context.process,
+                process,
+                self._received,
+                self._failed,
+                self._context.settings.socket_timeout_us,
+            )
+        return self._peer
+
+    def _disconnect(self) -> None:
+        peer, self._peer = self._peer, None
+        if peer is not None:
+            peer.close()
+
+    @abstractmethod
+    def _received(self, message: Message) -> None:
+        """A response of the controller."""
+
+    @abstractmethod
+    def _failed(self) -> None:
+        """The connection was refused or lost, or a response is overdue."""
+
+
+class ControllerChannel(ControllerConnection):
+    """Sends one request at a time, again and again until the controller has answered it. The
+    controller is the one that the last UpdateMetadata request named."""
+
+    def __init__(self, context: BrokerContext, process_of_controller: ProcessOfController) -> None:
+        super().__init__(context, process_of_controller)
+        self._queued: tuple[ApiRequest, OnResponse] | None = None
 
     def send(self, request: ApiRequest, on_response: OnResponse) -> None:
         """Send a request; there must be no other one."""
@@ -48,26 +86,12 @@ class ControllerChannel:
     def _try(self) -> None:
         if self._queued is None:
             return
-        context = self._context
-        controller = context.metadata.known_controller()
+        controller = self._context.metadata.known_controller()
         if controller is None:
             self._retry()
             return
-        process = self._process_of_controller(controller)
-        if self._peer is not None and self._peer.remote != process:
-            self._disconnect()
-        if self._peer is None:
-            self._peer = Peer(
-                context.clock,
-                context.network,
-                context.process,
-                process,
-                self._received,
-                self._failed,
-                context.settings.socket_timeout_us,
-            )
         request, _ = self._queued
-        self._peer.send(lambda number: ControllerRequest(number, request))
+        self._connect(controller).send(lambda number: ControllerRequest(number, request))
 
     def _received(self, message: Message) -> None:
         assert isinstance(message, ControllerResponse), message
@@ -90,8 +114,3 @@ class ControllerChannel:
 
     def _retry(self) -> None:
         self._context.clock.after(RETRY_US, self._try)
-
-    def _disconnect(self) -> None:
-        peer, self._peer = self._peer, None
-        if peer is not None:
-            peer.close()

@@ -17,9 +17,9 @@ from controller.core.api_requests.alter_partition import (
     AlterPartitionResponse,
     ProposedState,
 )
-from controller.core.errors import ZnodeError
 from controller.core.operations import BAD_VERSION, OK, CreateSequential, SetData
 from controller.core.values import LeaderAndIsr
+from replay.parsed_znodes import parsed_state
 from replay.world.broker.context import BrokerContext
 from replay.world.broker.controller_channel import RETRY_US, ControllerChannel
 from replay.world.broker.partition import Partition, PendingIsr
@@ -232,8 +232,7 @@ def _version_if_written(path: str, state: LeaderAndIsr, result: Result) -> int |
     if result.error != OK or result.stat is None:
         return None
     version = result.stat.version
-    try:
-        written = znodes.read_state(path, result.data, version)
-    except ZnodeError:
+    written = parsed_state(path, result.data, version)
+    if written is None:
         return None
     return version if written == msgspec.structs.replace(state, partition_epoch=version) else None

@@ -13,7 +13,6 @@ from controller.core import znodes
 from controller.core.commands import CommandId, ReadChildren, ReadZnodes
 from controller.core.events import Event, ZnodesRead
 from controller.core.operations import OK
-from controller.daemon.credentials import CredentialReader
 from controller.daemon.session_reads import SessionReads
 from controller.security.scram import ScramExchange, read_credential
 from tests.controller.settings.test_endpoint_security import of_listener
@@ -85,7 +84,7 @@ async def test_credential_is_read_and_used_without_its_keys_in_a_message(
         pytest.fail(f"{event} at {channel}")
 
     reads = SessionReads(submit, unexpected)
-    found = await CredentialReader(reads).read("alice", "SCRAM-SHA-512")
+    found = await reads.scram_credential("alice", "SCRAM-SHA-512")
     assert found == CREDENTIAL
     credential = read_credential(found)
     assert credential is not None

@@ -1,4 +1,7 @@
-"""The option that writes the golden transcripts again, and ACLs of ZooKeeper."""
+"""The option that writes the golden transcripts again, and ACLs of ZooKeeper.
+
+The simulated ZooKeeper has no ACLs, so the fixtures change the outcomes that it returns.
+"""
 
 from typing import Any
 

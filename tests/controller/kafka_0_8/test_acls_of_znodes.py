@@ -273,6 +273,7 @@ def test_refused_registration_has_the_earlier_notice_with_the_first_rules(
 def test_any_other_denied_read_ends_only_the_work_that_needs_it(
     denied: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Each read of the design expects a denial: another one is added to all procedures.
     original = fold.process
     denied.append("/brokers/epoch")
 

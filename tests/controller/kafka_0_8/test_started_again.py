@@ -249,6 +249,7 @@ def test_two_partitions_have_the_state_path_written_again_once() -> None:
 
 
 def test_broker_whose_chroot_does_not_exist_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The simulated ZooKeeper has no chroot that could be missing.
     original = world.carry_out
 
     def carry_out(zookeeper: Any, session: int, id: Any, command: Any, now_ms: int) -> list[Any]:

@@ -5,7 +5,6 @@ from typing import Any
 
 from controller.core import operations
 from replay.agreement.decisions.write_batch import StockDecision
-from replay.agreement.znode_view import ZnodeView
 from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
@@ -22,6 +21,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
+from replay.znode_view import ZnodeView
 
 TOPIC = "/brokers/topics/t"
 STATE = f"{TOPIC}/partitions/0/state"

@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view.from_znodes import cluster_of
 from replay.migration.evaluate import findings_of
 from replay.migration.findings import BrokerSettings, Finding, MigratingCluster
 from replay.world.tree import Tree, Znode
+from replay.znode_view import ZnodeView
 
 LATEST = (3, 9)
 SESSION = 7

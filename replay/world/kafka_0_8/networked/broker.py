@@ -53,7 +53,7 @@ from replay.world.kafka_0_8.networked.messages import ReplicaFetch, ReplicaFetch
 from replay.world.kafka_0_8.networked.serving import BrokerConnection, Respond
 from replay.world.network import Endpoint, Message, Network
 from replay.world.observer import Name, Observer
-from replay.world.scheduler import MS, SECOND, ProcessClock, ScheduledAction, Scheduler
+from replay.world.scheduler import MS, SECOND, FoldTimers, ProcessClock, Scheduler
 from replay.world.session_driver import SessionDriver, settings_of
 
 _CLOSE_US_MAX: Final = 5 * SECOND
@@ -179,7 +179,9 @@ class _Run:
         self._inbox: list[tuple[str, BrokerEvent, list[str]]] = []
         self._is_busy = False
         self._expired = 0
-        self._timers: dict[str, ScheduledAction] = {}
+        self._timers = FoldTimers(
+            self.clock, lambda timer: self._put(TimerFired(timer), f"timer:{timer}")
+        )
         self._requests = 0
         self._asked: dict[int, Respond] = {}
         self._reads: dict[CommandId, Callable[[ZnodesRead], None]] = {}
@@ -287,9 +289,9 @@ class _Run:
             case Notice():
                 return
             case StartTimer(timer=timer, delay_ms=delay_ms):
-                self._start_timer(timer, delay_ms)
+                self._timers.start(timer, delay_ms)
             case CancelTimer(timer=timer):
-                self._cancel_timer(timer)
+                self._timers.cancel(timer)
             case SendFetch():
                 self._fetch(issued.id, command)
             case RespondProduce() | RespondFetch():
@@ -357,20 +359,6 @@ class _Run:
                 added = [int(one) for one in store.logs[name][before:]]
                 observer.appended(self._process, name, before, epoch, added)
                 self._put(event, "log")
-
-    def _start_timer(self, timer: str, delay_ms: int) -> None:
-        self._cancel_timer(timer)
-
-        def fire() -> None:
-            del self._timers[timer]
-            self._put(TimerFired(timer), f"timer:{timer}")
-
-        self._timers[timer] = self.clock.after(delay_ms * MS, fire)
-
-    def _cancel_timer(self, timer: str) -> None:
-        scheduled = self._timers.pop(timer, None)
-        if scheduled is not None:
-            scheduled.cancel()
 
     # Fetches of this broker
 

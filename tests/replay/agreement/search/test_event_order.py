@@ -20,7 +20,6 @@ from replay.agreement.logs.index import Index
 from replay.agreement.results import AgreementResult, Divergence, result_of
 from replay.agreement.search.event_order import RUNS_MAX, EventOrder
 from replay.agreement.search.search import search
-from replay.agreement.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
     DecisionObserved,
@@ -37,6 +36,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     Operation,
     SetData,
 )
+from replay.znode_view import ZnodeView
 from tests.replay.agreement.view import (
     STATE,
     TOPIC,

@@ -206,6 +206,7 @@ def test_unexpected_error_is_the_answer_to_all_requests(
 ) -> None:
     cluster = Cluster(1, 2).start()
 
+    # No request makes a creation fail unexpectedly.
     def fail(*_: object) -> None:
         raise ValueError("planted")
 

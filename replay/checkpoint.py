@@ -1,4 +1,4 @@
-"""A checkpoint of a controller trace: its state between two controller events, to be restored.
+"""State that can be saved and restored, and the checkpoint of a controller trace.
 
 Without log lines, an event is assumed to be processed as soon as it can have been. If the session
 then writes something else first, the trace goes back to the checkpoint and lets the event wait.

@@ -11,7 +11,7 @@ from controller.core.commands import Issued, ReadChildren, ReadStats, ReadZnodes
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_NODE, OK
 from controller.core.znodes import CONTROLLER, REASSIGN_PARTITIONS, partition_of_state
-from replay.agreement.checkpoint import Checkpointed
+from replay.checkpoint import Checkpointed
 from replay.stock_clusters.imports.terms import find_znode
 from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,

@@ -15,7 +15,6 @@ from controller.core.commands import (
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_NODE, OK
 from controller.core.znodes import CONTROLLER, REASSIGN_PARTITIONS
-from replay.agreement.znode_view import Read, Watches
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
     CloseSession,
@@ -23,6 +22,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     Error,
     SetData,
 )
+from replay.znode_view import Read, Watches
 from tests.replay.agreement.view import (
     OTHER,
     STATE,
