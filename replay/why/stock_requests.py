@@ -20,8 +20,6 @@ _APIS: Final = {
     "UPDATE_METADATA": "UpdateMetadata",
     "STOP_REPLICA": "StopReplica",
 }
-
-
 _WITHOUT_RESPONSES_MAX: Final = 1_000
 """Until a response is logged, so many requests of a kind to a broker are remembered."""
 
