@@ -5,8 +5,8 @@ from collections import Counter
 from rich.console import Console
 
 from tools.mutations.run import Result
+from tools.mutations.suite import TIME_OUT
 from tools.mutations.survivors import MISSING, UNREVIEWED, Reviewed, reason_of, test_named
-from tools.mutations.trials import TIME_OUT
 
 
 def report(result: Result, listed: Reviewed, console: Console) -> bool:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Final
 
 import coverage
 import hypothesis
@@ -28,8 +29,12 @@ _WAIT_SECONDS = 15
 _FAILURE_CHARACTERS_MAX = 1500
 
 
+TIME_OUT: Final = "time-out"
+"""In place of a test: it took too long."""
+
+
 class TrialResult(Struct):
-    """The result of a trial's tests: the test that failed first, empty if all passed.
+    """The result of a trial's tests: the test that failed first or `TIME_OUT`, empty if all passed.
 
     `error` says why the change could not be tried.
     """
@@ -117,9 +122,10 @@ def try_change(
     except Exception as error:
         outcome.error = f"{type(error).__name__}: {error}"
     else:
-        for test, failure, _ in suite.failures(tests, seconds):
+        done = suite.failures(tests, seconds)
+        for expected, (test, failure, took) in zip(seconds, done, strict=True):
             if failure:
-                outcome.failed = test
+                outcome.failed = TIME_OUT if took >= _seconds_max(expected) else test
                 break
     result.send_bytes(msgspec.msgpack.encode(outcome))
     # Without what pytest and fixtures do at the end.
@@ -139,9 +145,13 @@ def _set_up_fork(*, is_limited: bool) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES_MAX, _MEMORY_BYTES_MAX))
 
 
+def _seconds_max(expected: float) -> float:
+    return _WAIT_SECONDS + 10 * expected
+
+
 def _limit(test: pytest.Item, seconds: float) -> None:
     """Limit the time of the next test, and its processor time, by what it should take."""
-    test.add_marker(pytest.mark.timeout(_WAIT_SECONDS + 10 * seconds))
+    test.add_marker(pytest.mark.timeout(_seconds_max(seconds)))
     used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (int(used + 3 + 5 * seconds), hard))

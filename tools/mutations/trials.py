@@ -17,9 +17,8 @@ from msgspec import Struct
 
 from tools.mutations.coverage_map import CoverageMap, SuiteMeasurement
 from tools.mutations.errors import MutationError
-from tools.mutations.suite import Suite, TrialResult, measure, try_change
+from tools.mutations.suite import TIME_OUT, Suite, TrialResult, measure, try_change
 
-TIME_OUT: Final = "time-out"
 _TRIAL_SECONDS_MAX: Final = 120
 _KEPT_TESTS_MAX: Final = 5
 _LONG_TEST_SECONDS: Final = 0.3
