@@ -22,7 +22,7 @@ from replay.cli.options import FromPosition, JsonLines, ListedLogs, Term, ToPosi
 from replay.cli.single_options import SingleOptions
 from replay.description.choices import LeaderChoice, candidates_clause
 from replay.index import listing as from_index
-from replay.index.listing import Wanted
+from replay.index.listing import IndexSelection
 from replay.index.store import Index
 from replay.listing import broker as broker_log
 from replay.listing import imported, recorded
@@ -84,7 +84,7 @@ def decisions(
             log, index, wanted, first, last, progress, rule=rule, with_steps=every
         )
 
-    selects = criteria.wanted != Wanted() or rule is not None or not every
+    selects = criteria.wanted != IndexSelection() or rule is not None or not every
     question = Question(
         "decisions",
         criteria,

@@ -21,7 +21,7 @@ from replay.cli.listing import (
 from replay.cli.options import FromPosition, JsonLines, Kind, ListedLogs, Term, ToPosition
 from replay.cli.single_options import SingleOptions
 from replay.index import listing as from_index
-from replay.index.listing import Wanted
+from replay.index.listing import IndexSelection
 from replay.index.store import Index
 from replay.listing import broker as broker_log
 from replay.listing import imported, recorded
@@ -56,7 +56,7 @@ def events(
         "events",
         criteria,
         _source,
-        indexed=partial(_indexed, criteria.wanted) if criteria.wanted != Wanted() else None,
+        indexed=partial(_indexed, criteria.wanted) if criteria.wanted != IndexSelection() else None,
         demand=lambda opened, kinds: require_event_kinds(opened.reader, kinds),
     )
     print_list(log, question, _line, as_json=as_json)
@@ -71,7 +71,7 @@ def _source(log: ListedLog, first: int, last: int, progress: Progress) -> Iterat
 
 
 def _indexed(
-    wanted: Wanted, log: OpenedLog, index: Index, first: int, last: int, progress: Progress
+    wanted: IndexSelection, log: OpenedLog, index: Index, first: int, last: int, progress: Progress
 ) -> Iterator[ListedEvent]:
     return from_index.events(log, index, wanted, first, last, progress)
 

@@ -20,7 +20,7 @@ from replay.cli.progress import progress
 from replay.description.as_json import json_text
 from replay.description.phrases import some
 from replay.errors import ReplayError
-from replay.index.listing import Wanted
+from replay.index.listing import IndexSelection
 from replay.index.opening import index_of
 from replay.index.store import Index, has_index
 from replay.listing.known_names import KnownNames
@@ -109,9 +109,9 @@ class Filter(msgspec.Struct):
         return {kind: name for kind, name in given.items() if name is not None}
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> IndexSelection:
         """The same for the index of a log."""
-        return Wanted((*self.named.values(),), (*self.kinds,), self.term)
+        return IndexSelection((*self.named.values(),), (*self.kinds,), self.term)
 
     def require_names(self, opened: ListedLog, index: Index | None) -> None:
         """Raises ReplayError if the log does not have the topic, partition or broker."""

@@ -83,12 +83,12 @@ def answer_parts(
 def _difference_parts(answer: "WhatIfAnswer") -> Iterator["str | Table"]:
     from rich.table import Table
 
+    from replay.subjects import partition_named
     from replay.what_if.outcome import text_of
 
     table = Table("partition", "", "log", "without changes", "with changes")
     for one in answer.effect[:_DIFFERENCES_MAX]:
-        topic, _, number = one.partition.rpartition("-")
-        logged = text_of(one.what, answer.happened.get((topic, int(number))))
+        logged = text_of(one.what, answer.happened.get(partition_named(one.partition)))
         table.add_row(one.partition, one.what.value, logged, one.base, one.other)
     yield table
     left = len(answer.effect) - _DIFFERENCES_MAX

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from replay.debug.conditions import ABOUT, DECISION, OFFLINE, EventCondition
 from replay.debug.conditions import PROCEDURE as PROCEDURES
 from replay.index.every_fact import places_of
-from replay.index.listing import Wanted, decision_numbers, event_numbers
+from replay.index.listing import IndexSelection, decision_numbers, event_numbers
 from replay.index.postings import PROCEDURE, znode_names
 from replay.index.store import Index
 from replay.subjects import partition_named, subject_of
@@ -52,9 +52,13 @@ class Candidates:
         self._listed: dict[EventCondition, list[int]] = {}
         self._of: dict[str, Callable[[str], Iterable[int]]] = {
             ABOUT: self._about,
-            DECISION.what: lambda name: decision_numbers(index, Wanted((name,) if name else ())),
-            "kind": lambda kind: event_numbers(index, Wanted(kinds=(kind,))),
-            "rule": lambda text: decision_numbers(index, Wanted(), rule=text, with_steps=True),
+            DECISION.what: lambda name: decision_numbers(
+                index, IndexSelection((name,) if name else ())
+            ),
+            "kind": lambda kind: event_numbers(index, IndexSelection(kinds=(kind,))),
+            "rule": lambda text: decision_numbers(
+                index, IndexSelection(), rule=text, with_steps=True
+            ),
             PROCEDURES.what: lambda text: self._numbers(*index.keys_with(PROCEDURE, text)),
             "znode": self._of_znode,
             "leader": lambda name: self._of_state(name, "leader", TopicChanged),
@@ -83,7 +87,7 @@ class Candidates:
         return chain.from_iterable(map(self._index.numbers, keys))
 
     def _about(self, name: str) -> Iterable[int]:
-        wanted = Wanted((name,))
+        wanted = IndexSelection((name,))
         return chain(event_numbers(self._index, wanted), decision_numbers(self._index, wanted))
 
     def _of_znode(self, path: str) -> Iterable[int]:

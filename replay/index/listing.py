@@ -28,8 +28,8 @@ from replay.stock_clusters.imported_log.reading import ImportedLog
 _AT_ONCE: Final = 500
 
 
-class Wanted(Struct, frozen=True):
-    """What items are wanted: those about all of the subjects, of one of the kinds, and of a term.
+class IndexSelection(Struct, frozen=True):
+    """Selects items: those about all of the subjects, of one of the kinds, and of a term.
     None and () accept everything."""
 
     subjects: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Wanted(Struct, frozen=True):
 
 
 def events(
-    log: OpenedLog, index: Index, wanted: Wanted, first: int, last: int, progress: Progress
+    log: OpenedLog, index: Index, wanted: IndexSelection, first: int, last: int, progress: Progress
 ) -> Iterator[ListedEvent]:
     """The events of a range that may match. Raises LogError."""
     numbers = _in_range(event_numbers(index, wanted), first, last)
@@ -59,7 +59,7 @@ def events(
 def decisions(
     log: OpenedLog,
     index: Index,
-    wanted: Wanted,
+    wanted: IndexSelection,
     first: int,
     last: int,
     progress: Progress,
@@ -76,13 +76,13 @@ def decisions(
     return chain.from_iterable(found for _, found in _described(log, index, numbers, progress))
 
 
-def event_numbers(index: Index, wanted: Wanted) -> set[int]:
+def event_numbers(index: Index, wanted: IndexSelection) -> set[int]:
     """The events that may match. Raises LogError."""
     return _matching(index, wanted.keys("event"))
 
 
 def decision_numbers(
-    index: Index, wanted: Wanted, *, rule: str | None = None, with_steps: bool = False
+    index: Index, wanted: IndexSelection, *, rule: str | None = None, with_steps: bool = False
 ) -> set[int]:
     """The events with a decision that may match, as for `decisions`. Raises LogError."""
     keys = wanted.keys("decision")

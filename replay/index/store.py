@@ -35,7 +35,7 @@ from replay.index.postings import Pages, numbers_of
 from replay.listing.imported import DerivedDecision
 from replay.logs.caches import stamp_of
 from replay.why.facts import AnyFact
-from replay.why.znode_history import StockController
+from replay.why.znode_history import ControllerFromLogs
 
 FORMAT: Final = 5
 _SUFFIX: Final = ".index"
@@ -149,7 +149,7 @@ class IndexWriter:
         """Procedures that begin at a record of an imported log."""
         self._insert("begun", seq, [*procedures])
 
-    def add_stock_controller(self, seq: int, controller: StockController) -> None:
+    def add_stock_controller(self, seq: int, controller: ControllerFromLogs) -> None:
         """What the brokers' logs show of the controller of an imported log after a record."""
         self._insert("stock_controllers", seq, controller)
 
@@ -291,7 +291,7 @@ class Index:
         found = (_names_decoder.decode(self._decompressed(body)) for (body,) in rows)
         return next(found, [])
 
-    def stock_controller_before(self, seq: int) -> tuple[int, StockController] | None:
+    def stock_controller_before(self, seq: int) -> tuple[int, ControllerFromLogs] | None:
         """What is stored of the controller of an imported log before a record: the last record
         that it includes, and the controller. None: nothing is stored."""
         sql = "select seq, body from stock_controllers where seq < ? order by seq desc limit 1"
@@ -373,7 +373,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _rows_decoder: Final = msgspec.msgpack.Decoder(list[_StoredFact])
 _decisions_decoder: Final = msgspec.msgpack.Decoder(DerivedDecision)
 _names_decoder: Final = msgspec.msgpack.Decoder(list[str])
-_controller_decoder: Final = msgspec.msgpack.Decoder(StockController)
+_controller_decoder: Final = msgspec.msgpack.Decoder(ControllerFromLogs)
 
 
 @cache

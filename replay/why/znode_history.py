@@ -63,7 +63,7 @@ _Operation = Create | SetData | Delete
 _MISSED: Final = "a missing transaction"
 
 
-class StockController(Struct):
+class ControllerFromLogs(Struct):
     """What the brokers' logs show of the current controller."""
 
     failures: StockFailures = field(default_factory=StockFailures)
@@ -74,7 +74,7 @@ class ZnodeHistory:
     """Applies the transactions of a log in order; `facts` are those about the subject."""
 
     def __init__(
-        self, log: ImportedLog, subject: Subject, controller: StockController | None = None
+        self, log: ImportedLog, subject: Subject, controller: ControllerFromLogs | None = None
     ) -> None:
         """`controller` is the one at the beginning of `log`; None: only the znodes are known."""
         self.view = ZnodeView(log.state.tree, log.begun.chroot)
@@ -83,7 +83,7 @@ class ZnodeHistory:
         self._state = log.state
         self._subject = subject
         self._terms = Terms(log.begun.chroot, log.state.tree)
-        self.controller = controller or StockController()
+        self.controller = controller or ControllerFromLogs()
         self.requests, self._failures = self.controller.requests, self.controller.failures
         if controller is None and self._terms.current is not None:
             self._failures.elected(self._terms.current.broker, self._terms.current.epoch)

@@ -45,6 +45,7 @@ from replay.world.inputs import (
     KillController,
     Reassign,
 )
+from replay.world.paths import below
 
 REFOLD: Final = 1_000_000
 """The id of the refold; no broker has it."""
@@ -80,7 +81,7 @@ class ImportedIncident:
         return {
             path: node.data
             for whole, node in self._log.state.tree.dump().items()
-            if (path := self._inside(whole)) is not None
+            if (path := below(whole, self._chroot)) is not None
         }
 
     def brokers(self) -> list[int]:
@@ -88,15 +89,9 @@ class ImportedIncident:
         names = [self._registered(whole) for whole in self._log.state.tree.dump()]
         return [one for one in names if one is not None]
 
-    def _inside(self, path: str) -> str | None:
-        """The path below the chroot; None for another path."""
-        if not self._chroot:
-            return path
-        return path.removeprefix(self._chroot) if path.startswith(f"{self._chroot}/") else None
-
     def _registered(self, path: str) -> int | None:
         """The broker whose registration a path is."""
-        subject = subject_of(self._inside(path) or "")
+        subject = subject_of(below(path, self._chroot) or "")
         return subject.broker if subject.kind == "broker" else None
 
     def _note(self, ns: int, event: ImportedEvent) -> None:
@@ -157,7 +152,7 @@ class ImportedIncident:
                 schedule.broker_gone(ns, broker, is_controlled=transaction.cxid != 0)
                 if broker in self._started:
                     self._started[broker] = False
-            elif self._inside(path) == znodes.CONTROLLER:
+            elif below(path, self._chroot) == znodes.CONTROLLER:
                 self._role_ended(ns, node.data, is_orderly=transaction.cxid != 0)
 
     def _role_ended(self, ns: int, data: bytes, *, is_orderly: bool) -> None:
@@ -173,7 +168,7 @@ class ImportedIncident:
 
     def _note_operation(self, ns: int, operation: Operation) -> None:
         schedule = self._schedule
-        path = self._inside(getattr(operation, "path", "")) or ""
+        path = below(getattr(operation, "path", ""), self._chroot) or ""
         data, subject = getattr(operation, "data", None), subject_of(path)
         match operation:
             case Create() if (broker := self._registered(operation.path)) is not None:

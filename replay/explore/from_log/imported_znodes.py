@@ -27,6 +27,7 @@ from replay.world.inputs import (
     Reassign,
     ShutDownController,
 )
+from replay.world.paths import below
 from replay.world.tree import Refused
 
 _REFOLDS_MAX: Final = 3
@@ -123,7 +124,7 @@ class _Explored(ImportedIncident):
 
     def _note_operation(self, ns: int, operation: Operation) -> None:
         super()._note_operation(ns, operation)
-        path = self._inside(getattr(operation, "path", "")) or ""
+        path = below(getattr(operation, "path", ""), self._chroot) or ""
         data = getattr(operation, "data", None)
         schedule = self._schedule
         match operation:

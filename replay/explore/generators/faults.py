@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from replay.explore.numbers import RandomNumbers
+from replay.subjects import broker_named
 from replay.world.inputs import (
     NONE,
     SAME,
@@ -102,7 +103,7 @@ class FaultMaker:
 
     def _broker(self) -> int:
         if self.focus is not None and self.focus.startswith("broker") and self._is_focused():
-            return int(self.focus.removeprefix("broker "))
+            return broker_named(self.focus)
         return self._numbers.choice(self._brokers)
 
     def _process(self) -> str:

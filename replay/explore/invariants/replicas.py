@@ -14,6 +14,7 @@ from replay.explore.invariants.invariant import (
     partition_text,
 )
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
+from replay.subjects import broker_named
 
 
 class IsrWithinAssignment(Invariant):
@@ -151,7 +152,7 @@ class FailedLeaveIsr(Invariant):
 
     def noticed(self, process: str, code: str, subject: str) -> None:
         if code in ("broker_failed", "broker_bounced"):
-            broker = int(subject.removeprefix("broker "))
+            broker = broker_named(subject)
             self._waiting.setdefault(process, {}).update(self._memberships(broker))
         elif code == "batch_not_empty":
             self._stuck[process] = None

@@ -11,7 +11,7 @@ from controller.core.events import SessionExpired
 from replay.errors import ReplayError
 from replay.index import listing as from_index
 from replay.index.history import history_of
-from replay.index.listing import Wanted
+from replay.index.listing import IndexSelection
 from replay.index.making import make_index
 from replay.index.store import Index
 from replay.listing.known_names import KnownNames
@@ -67,11 +67,11 @@ class IndexedLog:
         items = [*self.events, *self.decisions]
         return sorted({name for one in items for name in one.subjects})
 
-    def found_events(self, wanted: Wanted) -> Iterator[ListedEvent]:
+    def found_events(self, wanted: IndexSelection) -> Iterator[ListedEvent]:
         return from_index.events(self.log, self.index, wanted, *self.range, unreported)
 
     def found_decisions(
-        self, wanted: Wanted, rule: str | None = None, *, with_steps: bool = True
+        self, wanted: IndexSelection, rule: str | None = None, *, with_steps: bool = True
     ) -> Iterator[ListedDecision]:
         return from_index.decisions(
             self.log,
@@ -119,7 +119,7 @@ def indexed(
 
 def test_events_and_decisions_about_each_subject_are_those_of_a_fold(indexed: IndexedLog) -> None:
     for name in indexed.names:
-        wanted = Wanted((name,))
+        wanted = IndexSelection((name,))
         of_fold = [one for one in indexed.events if name in one.subjects]
         assert [one for one in indexed.found_events(wanted) if name in one.subjects] == of_fold
         decided = [one for one in indexed.decisions if name in one.subjects]
@@ -130,21 +130,23 @@ def test_events_and_decisions_of_each_kind_rule_and_term_are_those_of_a_fold(
     indexed: IndexedLog,
 ) -> None:
     for kind in {one.kind for one in indexed.events}:
-        found = [one for one in indexed.found_events(Wanted((), (kind,))) if one.kind == kind]
+        found = [
+            one for one in indexed.found_events(IndexSelection((), (kind,))) if one.kind == kind
+        ]
         assert found == [one for one in indexed.events if one.kind == kind]
     for kind in {one.kind for one in indexed.decisions}:
-        decided = indexed.found_decisions(Wanted((), (kind,)), with_steps=False)
+        decided = indexed.found_decisions(IndexSelection((), (kind,)), with_steps=False)
         of_fold = [one for one in indexed.decisions if one.kind == kind]
         assert [one for one in decided if one.kind == kind] == of_fold
     for rule in {one.rule for one in indexed.decisions}:
-        decided = indexed.found_decisions(Wanted(), rule.upper())
+        decided = indexed.found_decisions(IndexSelection(), rule.upper())
         of_fold = [one for one in indexed.decisions if rule in one.rule]
         assert [one for one in decided if rule in one.rule] == of_fold
-    without_steps = indexed.found_decisions(Wanted(), with_steps=False)
+    without_steps = indexed.found_decisions(IndexSelection(), with_steps=False)
     of_fold = [one for one in indexed.decisions if not one.is_step]
     assert [one for one in without_steps if not one.is_step] == of_fold
     for term in {one.term for one in indexed.decisions}:
-        decided = indexed.found_decisions(Wanted(term=term))
+        decided = indexed.found_decisions(IndexSelection(term=term))
         of_fold = [one for one in indexed.decisions if one.term == term]
         assert [one for one in decided if one.term == term] == of_fold
 

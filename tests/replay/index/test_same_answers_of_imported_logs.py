@@ -18,7 +18,7 @@ from controller.core.znodes import (
 from replay.errors import ReplayError
 from replay.index import listing as from_index
 from replay.index.history import headline_by, imported_history_of
-from replay.index.listing import Wanted
+from replay.index.listing import IndexSelection
 from replay.index.making import make_index
 from replay.index.store import Index
 from replay.inspect.at import cluster_at
@@ -81,10 +81,12 @@ class IndexedLog:
         items = [*self.events, *self.decisions]
         return sorted({name for one in items for name in one.subjects})
 
-    def found_events(self, wanted: Wanted) -> list[ListedEvent]:
+    def found_events(self, wanted: IndexSelection) -> list[ListedEvent]:
         return list(from_index.events(self.log, self.index, wanted, *self.range, unreported))
 
-    def found_decisions(self, wanted: Wanted, rule: str | None = None) -> list[ListedDecision]:
+    def found_decisions(
+        self, wanted: IndexSelection, rule: str | None = None
+    ) -> list[ListedDecision]:
         between = self.range
         found = from_index.decisions(
             self.log, self.index, wanted, *between, unreported, rule=rule, with_steps=False
@@ -157,7 +159,7 @@ def indexed(
 
 def test_events_and_decisions_about_each_subject_are_those_of_the_log(indexed: IndexedLog) -> None:
     for name in indexed.names:
-        wanted = Wanted((name,))
+        wanted = IndexSelection((name,))
         found = [one for one in indexed.found_events(wanted) if name in one.subjects]
         assert found == [one for one in indexed.events if name in one.subjects]
         decided = [one for one in indexed.found_decisions(wanted) if name in one.subjects]
@@ -168,22 +170,22 @@ def test_events_and_decisions_of_each_kind_rule_and_term_are_those_of_the_log(
     indexed: IndexedLog,
 ) -> None:
     for kind in {one.kind for one in indexed.events}:
-        assert indexed.found_events(Wanted((), (kind,))) == [
+        assert indexed.found_events(IndexSelection((), (kind,))) == [
             one for one in indexed.events if one.kind == kind
         ]
     for kind in {one.kind for one in indexed.decisions}:
-        assert indexed.found_decisions(Wanted((), (kind,))) == [
+        assert indexed.found_decisions(IndexSelection((), (kind,))) == [
             one for one in indexed.decisions if one.kind == kind
         ]
     for rule in {one.rule for one in indexed.decisions}:
-        assert indexed.found_decisions(Wanted(), rule.upper()) == [
+        assert indexed.found_decisions(IndexSelection(), rule.upper()) == [
             one for one in indexed.decisions if rule in one.rule
         ]
     for term in {one.term for one in indexed.decisions}:
-        assert indexed.found_decisions(Wanted(term=term)) == [
+        assert indexed.found_decisions(IndexSelection(term=term)) == [
             one for one in indexed.decisions if one.term == term
         ]
-    assert indexed.found_decisions(Wanted()) == indexed.decisions
+    assert indexed.found_decisions(IndexSelection()) == indexed.decisions
 
 
 def test_known_names_are_those_of_the_whole_log(indexed: IndexedLog) -> None:

@@ -201,6 +201,7 @@ def test_record_changed_by_a_client_is_reported_once_and_restored(what: str, loo
     for text in texts:
         assert text.startswith("another client changed the record; the controller writes it again")
         assert held in text
+    assert not seen.texts_of("record_not_mended")
     assert (record(cluster), record(cluster, T1)) == before
     catch_up(cluster, 3)
     catch_up(cluster, 4, name=T1)
