@@ -85,8 +85,9 @@ def _failovers(report: Report) -> Iterator[str]:
     yield from _section("Failovers and their longest steps")
     for one in report.failovers[:_ROWS_MAX]:
         end_ns = one.end_ns or report.end_ns
+        name = f"{_text(one.name)}, epoch {one.epoch}"
         took = f"{(end_ns - one.begin_ns) / 1e6:.1f} ms, {counted(len(one.steps), 'step')}"
-        yield f"- event {one.seq}, {iso_time(one.begin_ns)}: {_text(one.name)}, {took}"
+        yield f"- event {one.seq}, {iso_time(one.begin_ns)}: {name}, {took}"
         timed = [((step.end_ns or end_ns) - step.begin_ns, step) for step in one.steps]
         for took_ns, step in sorted(timed, key=lambda each: -each[0])[:_STEPS]:
             yield f"  - {took_ns / 1e6:.1f} ms from event {step.seq}: {_text(step.text)}"

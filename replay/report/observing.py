@@ -69,7 +69,7 @@ class Procedures(Checkpointed):
             return
         procedure = self.all[self._open[-1]]
         if isinstance(issued.command, Notice) and issued.command.code == "elected":
-            procedure.is_failover = True
+            procedure.is_failover, procedure.epoch = True, issued.term
         steps, rule = procedure.steps, issued.reason.rule
         if steps and steps[-1].seq == seq and steps[-1].rule == rule:
             steps[-1].commands += 1

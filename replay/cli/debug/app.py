@@ -28,7 +28,7 @@ from replay.errors import ReplayError
 from replay.logs.open_log import seq_at
 from replay.progress import Progress
 
-_REPORTED_EVERY: Final = 1_000
+REPORTED_EVERY: Final = 1_000
 _CONDITIONS: Final = "\n".join(f"{name} {form}".replace(" :", ":") for name, form in FORMS.items())
 _WIDE: Final = 140
 
@@ -73,6 +73,7 @@ class DebugApp(App[None]):
         self._shown: list[int] = []
         self._links: list[int] = []
         self._start = ""
+        self._message = Text("")
 
     # Widgets
 
@@ -139,6 +140,8 @@ class DebugApp(App[None]):
                 self._say(str(error), is_error=True)
             except CancelledError:
                 self._say("cancelled")
+            # In place of the progress.
+            self._show_status(self._message)
 
     def _move(self, move: Callable[[Progress], object], missing: str = "") -> None:
         """Move the cursor; if `move` returns False, say what is missing."""
@@ -153,11 +156,16 @@ class DebugApp(App[None]):
         self._begin(work)
 
     def _report(self, what: str, done: int, total: int | None) -> None:
-        if done % _REPORTED_EVERY == 0:
-            self.call_from_thread(self._say, f"{what}: event {done} (Escape: cancel)")
+        if done % REPORTED_EVERY == 0:
+            progress = Text(f"{what}: event {done} (Escape: cancel)")
+            self.call_from_thread(self._show_status, progress)
 
     def _say(self, text: str, *, is_error: bool = False) -> None:
-        self.query_one("#status", Static).update(Text(text, style="bold red" if is_error else ""))
+        self._message = Text(text, style="bold red" if is_error else "")
+        self._show_status(self._message)
+
+    def _show_status(self, text: Text) -> None:
+        self.query_one("#status", Static).update(text)
 
     async def _refresh(self) -> None:
         try:

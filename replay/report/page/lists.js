@@ -20,7 +20,7 @@ function make_findings() {
           element("td", {className: "n", textContent: elapsed(to - from).slice(1)}), element("td", {width: "25%"}, bar)));
       }
       const head = element("tr", {}, ...["event", "rule", "step", "took", ""].map(one => element("th", {textContent: one})));
-      by_id("failovers").append(element("details", {}, element("summary", {textContent: `${letter(index)} ${log.iso(begin)}: ${name}, epoch ${epoch || "not elected yet"}, ${elapsed(total).slice(1)}, ${steps.length} steps`.trim()}), element("table", {}, element("thead", {}, head), body)));
+      by_id("failovers").append(element("details", {}, element("summary", {textContent: `${letter(index)} ${log.iso(begin)}: ${name}, epoch ${epoch}, ${elapsed(total).slice(1)}, ${steps.length} steps`.trim()}), element("table", {}, element("thead", {}, head), body)));
     }
   });
 }

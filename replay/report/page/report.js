@@ -40,8 +40,13 @@ function follow(which) {
   const one = links(shown())[which][0]; if (one === undefined) return;
   select(one); reveal();
 }
+// Browsers empty a search field when Escape is pressed.
+function leave_field(field) {
+  if (field.id === "search") { field.value = ""; changed({find: ""}); }
+  field.blur();
+}
 function on_key(event) {
-  if (/INPUT|SELECT|TEXTAREA/.test(event.target.tagName)) { if (event.key === "Escape") event.target.blur(); return; }
+  if (/INPUT|SELECT|TEXTAREA/.test(event.target.tagName)) { if (event.key === "Escape") leave_field(event.target); return; }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const width = view.to - view.from, pan = by => changed({from: view.from + by * width, to: view.to + by * width});
   const scroll = by => { for (const one of timelines) one.top += by; changed(); };

@@ -17,7 +17,7 @@ from tests.replay.diff.versions import INCIDENTS, ROOT
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 NOT_EXECUTED: Final = {
-    "only refold agree calls it": ("procedures/elections/alter_partition.py:accepted",),
+    "only refold agree calls it": ("procedures/elections/alter_partition.py:accepted_partitions",),
 }
 """The code that no log can execute, by reason."""
 

@@ -108,6 +108,24 @@ def test_decision_is_followed_to_its_cause(show: Show, name: str, search: str) -
     _decision_is_followed_to_its_cause(show([_report(f"tests/{name}")]), search)
 
 
+def test_failover_is_named_with_its_epoch(show: Show) -> None:
+    page = show([_report("tests/incidents/unclean-election")])
+    expect(page.locator("#failovers summary").first).to_contain_text("Startup, epoch 2, ")
+
+
+def test_escape_in_the_search_ends_the_search(show: Show) -> None:
+    page = show([_report("tests/incidents/broker-crash")])
+    title = page.locator("#list-title")
+    expect(title).to_contain_text("in the window")
+    everything = title.text_content() or ""
+    page.keyboard.press("/")
+    page.keyboard.type("partitions/1/state")
+    expect(title).not_to_have_text(everything)
+    page.keyboard.press("Escape")
+    expect(title).to_have_text(everything)
+    expect(page.locator("#search")).to_have_value("")
+
+
 def test_passed_over_brokers_are_named(show: Show) -> None:
     page = show([_report("tests/incidents/broker-crash")])
     page.locator("#search").fill("set /brokers/topics/orders/partitions/1/state")

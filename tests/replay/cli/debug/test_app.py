@@ -175,6 +175,15 @@ async def test_index_answers_steps_searches_the_filter_and_why(indexed: Path) ->
         assert "orders-1 has leader 3 since event 72" in terminal.text
 
 
+async def test_progress_of_a_search_is_gone_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("replay.cli.debug.app.REPORTED_EVERY", 1)
+    async with debugging("tests/incidents/broker-crash") as terminal:
+        await terminal.press("end")
+        await terminal.enter("r", "broker 2")
+        assert "searching" not in terminal.text
+        assert "(Escape: cancel)" not in terminal.text
+
+
 # Causes, why, what-if
 
 
