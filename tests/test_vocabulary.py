@@ -84,6 +84,19 @@ _NAME: Final = re.compile(
     r"tells?|told|telling|anew|beside|mend(?:s|ed|ing)?|(?:some|any|no|every)body", re.IGNORECASE
 )
 """A word of a name in the code that REPLACE has a better word for."""
+UNCLEAR: Final = {
+    "Arrivals": "EventQueue",
+    "Beside": "ShadowObserver",
+    "Course": "PartitionTimeline",
+    "Desk": "PendingRequests",
+    "Moment": "ClusterState, Sample, ...: what is known of that moment",
+    "Story": "RecordedHistory",
+    "Taken": "what was taken",
+    "Told": "SentRequest, Statement, ...",
+    "Wanted": "Filter, Selection, ...",
+    "World": "SimulatedCluster",
+}
+"""A class or a word at its end, and a name that says what it holds."""
 _CODE_BLOCK: Final = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
 _CODE: Final = re.compile(r"`[^`\n]*`|<!--.*?-->|\]\([^)]*\)", re.DOTALL)
 _WORDS: Final = re.compile(
@@ -207,6 +220,22 @@ def test_names_in_the_code_use_the_words_of_the_field() -> None:
         if file.endswith(".py")
         for line, name in names_in(file)
         if any(map(_NAME.fullmatch, re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)))
+    ]
+    assert not found, "\n" + "\n".join(found)
+
+
+def last_word(name: str) -> str:
+    """The last word of a class's name."""
+    return re.findall(r"[A-Z]?[a-z0-9]*", name.lstrip("_"))[-2]
+
+
+def test_classes_are_named_for_what_they_hold() -> None:
+    found = [
+        f"{file}:{node.lineno}: {node.name}; better: {UNCLEAR[last_word(node.name)]}"
+        for file in files()
+        if file.endswith(".py") and not file.startswith("tests/")
+        for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and last_word(node.name) in UNCLEAR
     ]
     assert not found, "\n" + "\n".join(found)
 

@@ -247,7 +247,7 @@ async def watch_subtree(controller: Controller, path: str, rule: str) -> int:
 
 
 def end_subtree_watch(controller: Controller, path: str, rule: str) -> None:
-    """End that; the outcome does not matter."""
+    """End the watch of a subtree; its outcome is ignored."""
     controller.issue(WatchSubtree(path, ends=True), Reason(rule))
 
 

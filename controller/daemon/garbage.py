@@ -60,7 +60,7 @@ class GarbageCollection:
             gc.disable()
 
     def events_folded(self, *, is_idle: bool) -> None:
-        """They are folded; `is_idle`: nothing is left to do."""
+        """Called when events were folded. `is_idle`: no work is left."""
         assert self._off_since is not None
         if is_idle or time.monotonic() - self._off_since > _OFF_SECONDS_MAX:
             if gc.get_count()[0] > _COLLECT_AFTER_OBJECTS:

@@ -87,7 +87,7 @@ class StoredCommands(Struct):
 
 
 def note_of(header: Header, differs_at: int, log: str) -> str:
-    """That the commands of a log differ from an event on, and what to do."""
+    """The error for a log whose commands differ from some event on."""
     if is_of_this_core(header):
         return (
             f"the commands that the log has are not those that its events lead to, from event"

@@ -92,7 +92,7 @@ class Limits(Struct, frozen=True):
     lost_at: int = 0
 
     def of_core(self, *, is_current: bool) -> list[str]:
-        """That another core recorded the log, or that the log was changed."""
+        """A note if another core recorded the log, or the log was changed."""
         if self.differs_at:
             return [
                 "The answer is based on the decisions of this core:"

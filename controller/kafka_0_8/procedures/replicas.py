@@ -27,7 +27,7 @@ class _Deleted:
     """The awaited outcome of the deletion of a log."""
 
     def add(self, _: LogDeleted) -> bool:
-        """It is complete."""
+        """Take the outcome, which is complete then."""
         return True
 
 

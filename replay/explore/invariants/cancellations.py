@@ -66,7 +66,7 @@ class _CancellationInvariant(Invariant):
         self.covered: dict[Name, tuple[int, ...]] = {}
         self.cancelled: dict[Name, tuple[int, ...]] = {}
         self._czxid = 0
-        """That of the znode; 0: it does not exist."""
+        """The czxid of /admin/reassign_cancel; 0 if it does not exist."""
 
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:
         if path == znodes.REASSIGN_CANCEL:

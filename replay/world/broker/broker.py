@@ -103,7 +103,7 @@ class Broker:
             self._run.context.write_us = write_us
 
     def allocate_producer_ids(self, route: Route) -> None:
-        """It needs a block of producer ids."""
+        """Called when the broker needs a block of producer ids."""
         if self._run is not None:
             self._run.allocate_producer_ids(route)
 
