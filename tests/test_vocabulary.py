@@ -86,13 +86,11 @@ _NAME: Final = re.compile(
 """A word of a name in the code that REPLACE has a better word for."""
 UNCLEAR: Final = {
     "Arrivals": "EventQueue",
-    "Beside": "ShadowObserver",
     "Course": "PartitionTimeline",
     "Desk": "PendingRequests",
     "Moment": "ClusterState, Sample, ...: what is known of that moment",
     "Story": "RecordedHistory",
     "Taken": "what was taken",
-    "Told": "SentRequest, Statement, ...",
     "Wanted": "Filter, Selection, ...",
     "World": "SimulatedCluster",
 }
@@ -226,7 +224,7 @@ def test_names_in_the_code_use_the_words_of_the_field() -> None:
 
 def last_word(name: str) -> str:
     """The last word of a class's name."""
-    return re.findall(r"[A-Z]?[a-z0-9]*", name.lstrip("_"))[-2]
+    return re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]", name)[-1]
 
 
 def test_classes_are_named_for_what_they_hold() -> None:

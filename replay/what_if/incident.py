@@ -18,7 +18,7 @@ from controller.core.state import ControllerContext
 from controller.core.znodes import Name
 from replay.errors import ReplayError
 from replay.explore.from_log.imported import REFOLD, ImportedIncident
-from replay.explore.from_log.recorded import RecordedIncident
+from replay.explore.from_log.recorded import TOPIC_AND_BROKER_CONFIGS, RecordedIncident
 from replay.logs.decode import records
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress, unreported
@@ -58,8 +58,7 @@ from replay.world.scenario import Scenario
 from replay.world.tree import Refused
 
 KEPT: Final = (
-    f"{znodes.TOPIC_CONFIGS}/",
-    f"{znodes.BROKER_CONFIGS}/",
+    *TOPIC_AND_BROKER_CONFIGS,
     f"{znodes.REASSIGNMENTS}/",
     f"{znodes.DELETE_TOPICS}/",
     znodes.REASSIGN_PARTITIONS,
@@ -68,8 +67,6 @@ KEPT: Final = (
     znodes.CONTROLLER_EPOCH,
 )
 """The znodes that a continuation begins with, besides topics and states of partitions."""
-
-_CONFIGS: Final = (f"{znodes.TOPIC_CONFIGS}/", f"{znodes.BROKER_CONFIGS}/")
 
 
 _UNCLEAN: Final = b"unclean.leader.election.enable"
@@ -293,7 +290,7 @@ class _RecordedReader(_IncidentReader):
                 with suppress(ZnodeError):
                     entity = znodes.read_config_change(path, data)
                     self._announced[znodes.config_path(entity)] = (self.causes.seq, at_ms)
-            elif path.startswith(_CONFIGS):
+            elif path.startswith(TOPIC_AND_BROKER_CONFIGS):
                 self._config_read(path, data)
 
     def _config_read(self, path: str, data: bytes) -> None:

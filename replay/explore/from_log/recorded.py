@@ -44,6 +44,9 @@ from replay.world.inputs import (
     ShutDownController,
 )
 
+TOPIC_AND_BROKER_CONFIGS = (f"{znodes.TOPIC_CONFIGS}/", f"{znodes.BROKER_CONFIGS}/")
+"""The beginnings of the paths of dynamic configurations."""
+
 _ROUTES = {znodes.REASSIGN_PARTITIONS: "znode", znodes.REASSIGN_PARTITIONS_EXTRA: "extra"}
 
 

@@ -24,7 +24,7 @@ from controller.core.events import (
     WatchFired,
 )
 from controller.core.state import ControllerContext
-from replay.explore.from_log.recorded import RecordedIncident
+from replay.explore.from_log.recorded import TOPIC_AND_BROKER_CONFIGS, RecordedIncident
 from replay.explore.from_log.schedule import RunFromLog, Schedule
 from replay.logs.decode import records
 from replay.logs.open_log import RecordedLog
@@ -44,8 +44,6 @@ from replay.world.inputs import (
 
 _TOGETHER_MS: Final = 1_000
 """A registration and the role of one session end within this time."""
-
-_CONFIGS: Final = (f"{znodes.TOPIC_CONFIGS}/", f"{znodes.BROKER_CONFIGS}/")
 
 
 def from_recorded(log: RecordedLog) -> RunFromLog:
@@ -184,7 +182,7 @@ class _Explored(RecordedIncident):
             self._note_holder(event, data)
         elif topic is not None:
             self._note_topic(event, topic, data)
-        elif path.startswith(_CONFIGS):
+        elif path.startswith(TOPIC_AND_BROKER_CONFIGS):
             self._note_config(event, path, data)
         elif path.startswith(znodes.DELETION_PREFIX) and path not in self._strays:
             self._strays[path] = None
@@ -217,7 +215,7 @@ class _Explored(RecordedIncident):
     def _announce(self, entity: str) -> None:
         """A notification says that a configuration was changed."""
         path = znodes.config_path(entity)
-        if path.startswith(_CONFIGS):
+        if path.startswith(TOPIC_AND_BROKER_CONFIGS):
             self._announced[path] = None
         else:
             self.schedule.leave_out("changes of quotas and users")
