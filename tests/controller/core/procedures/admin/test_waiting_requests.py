@@ -147,6 +147,33 @@ def test_partition_that_has_had_a_leader_is_complete_although_the_leader_dies() 
     assert error_by_name(cluster) == [("z", codes.NONE), ("t", codes.NONE)]
 
 
+def test_complete_partitions_are_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each event causes one check, whatever the number of partitions. Only time differs otherwise,
+    so the checks are counted."""
+    cluster = Cluster(1).start()
+    looks = 0
+    context_type = type(cluster.fold.controller.context)
+    is_led = context_type.is_led
+
+    def counted(self: object, topic: str, number: int) -> bool:
+        nonlocal looks
+        looks += 1
+        return is_led(self, topic, number)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(context_type, "is_led", counted)
+    topics = [new_topic("z", given={0: [DEAD]})]
+    topics += [new_topic(f"t{number}", 1, 1) for number in range(100)]
+    ask_without_answer(cluster, CreateTopicsReceived(1, 7, TIMEOUT_MS, False, topics))
+    looked = looks
+    for _ in range(10):
+        cluster.put(znodes.FEATURE, b"{}")
+        cluster.start_broker(2)
+        cluster.stop_broker(2)
+    events = len(cluster.history)
+    assert looks - looked < 100
+    assert looks <= 100 + events
+
+
 # Time-outs --------------------------------------------------------------------------------------
 
 
