@@ -28,6 +28,7 @@ from tools.mutations.survivors import (
     Reviewed,
     by_short_name,
     read_survivors,
+    reason_of,
     test_named,
     with_verdicts,
     without_missing,
@@ -73,6 +74,7 @@ def main(
             functions = _chosen(root, run.functions, only or [], base)
             test_for = partial(test_named, listed)
             chosen = RunPlan(functions, seconds, with_rules=not only, test_for=test_for)
+            chosen.may_survive = lambda mutant: reason_of(listed, mutant) is not None
             if minutes:
                 chosen.page_test_order = lambda names: rotated(root, names, str)
             with tempfile.TemporaryDirectory(prefix="mutations-") as folder:

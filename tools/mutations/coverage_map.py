@@ -126,6 +126,11 @@ class CoverageMap:
         first, rest = others[:half], others[half:]
         return [*chosen, *first, *(rest[place * len(rest) // half] for place in range(half))]
 
+    def outside_sample_of(self, mutant: Mutant) -> list[str]:
+        """The tests that run the mutant's code and are not in the sample."""
+        sample = set(self.sample_of(mutant))
+        return [one for one in self.tests_of(mutant) if one not in sample]
+
     def _of_rare_lines(self, function: Function, tests: Sequence[str]) -> list[str]:
         last = function.node.end_lineno or function.first_line
         by_line = [

@@ -38,8 +38,12 @@ def report(result: Result, listed: Reviewed, console: Console) -> bool:
         say(f"rule: {rule}")
     for test in result.unnoticing:
         say(f"named by a page, and notices no mutant: {test}")
+    for name, test in result.outside_sample.items():
+        say(f"noticed by a test that is not in the sample; name it to save time: {name}: {test}")
     for name in new:
         say(f"new survivor: {name}")
+    if result.cut_short:
+        say(f"no time to run all tests for {result.cut_short} of the new survivors")
     tried = len(result.mutants) - states["impossible"]
     noticed = states["noticed"] + states[TIME_OUT]
     share = 100 * noticed / tried if tried else 0.0

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from replay.progress import Progress
 from tools.mutations.coverage_map import (
+    TESTS_MAX,
     CoverageMap,
     file_digests,
     file_of,
@@ -35,6 +36,10 @@ class Result(Struct):
     """The results of a run. `mutants` are those that were tried or that no test runs."""
 
     mutants: list[tuple[Mutant, Verdict]] = field(default_factory=list)
+    outside_sample: dict[str, str] = field(default_factory=dict)
+    """By the mutant's name: the test that noticed it, if none of its sample did."""
+    cut_short: int = 0
+    """Survivors for which there was no time to run all tests of their code."""
     uncovered: int = 0
     """Of the mutants: how many no test runs."""
     left: int = 0
@@ -64,6 +69,9 @@ class RunPlan(Struct):
     test_for: Callable[[Mutant], str] = lambda mutant: ""
     """A test that has to run for a mutant, first; empty: any. Such mutants are tried first, and
     also without time."""
+    may_survive: Callable[[Mutant], bool] = lambda mutant: True
+    """Whether the sample of tests is enough for a mutant. Others get all tests that run their code,
+    for at most `seconds` more."""
 
     def mutants(self) -> list[Mutant]:
         """The mutants in the order in which they are tried."""
@@ -165,6 +173,7 @@ class Run:
     ) -> None:
         mutants = chosen.mutants()
         by_trial: dict[int, Mutant] = {}
+        unnoticed: list[Mutant] = []
 
         def trials() -> Iterator[Trial]:
             for place, mutant in enumerate(mutants):
@@ -185,9 +194,56 @@ class Run:
                     self.result.uncovered += 1
                     self._add(mutant, Verdict(""), len(mutants))
 
+        try:
+            for trial, verdict in run_trials(suite, coverage_map, trials(), self._jobs):
+                mutant = by_trial[id(trial)]
+                if verdict.is_survivor and not chosen.may_survive(mutant):
+                    unnoticed.append(mutant)
+                else:
+                    self._add(mutant, verdict, len(mutants))
+                    page_tests.noticed(verdict.noticed_by)
+            self._try_other_tests(suite, coverage_map, imported, unnoticed, chosen.seconds)
+        finally:
+            # A run that is stopped writes these, too.
+            for mutant in unnoticed:
+                noticed_by = self.result.outside_sample.get(mutant.name, "")
+                self._add(mutant, Verdict(noticed_by), len(mutants))
+                page_tests.noticed(noticed_by)
+
+    def _try_other_tests(
+        self,
+        suite: Suite,
+        coverage_map: CoverageMap,
+        imported: ImportedFunctions,
+        mutants: Sequence[Mutant],
+        seconds: float,
+    ) -> None:
+        """Run the tests outside of the samples, some at a time, until one notices."""
+        deadline = time.monotonic() + seconds
+        noticed = self.result.outside_sample
+        others = [coverage_map.outside_sample_of(mutant) for mutant in mutants]
+        by_trial: dict[int, Mutant] = {}
+
+        def trials() -> Iterator[Trial]:
+            for first in range(0, max(map(len, others), default=0), TESTS_MAX):
+                self._progress("tests outside of the samples", first, None)
+                for mutant, tests in zip(mutants, others, strict=True):
+                    some = tests[first : first + TESTS_MAX]
+                    if not some or mutant.name in noticed:
+                        continue
+                    if time.monotonic() > deadline:
+                        cut_short.add(mutant.name)
+                        continue
+                    change = partial(imported.mutate, mutant)
+                    trial = Trial(mutant.function.full_name, change, some)
+                    by_trial[id(trial)] = mutant
+                    yield trial
+
+        cut_short: set[str] = set()
         for trial, verdict in run_trials(suite, coverage_map, trials(), self._jobs):
-            self._add(by_trial[id(trial)], verdict, len(mutants))
-            page_tests.noticed(verdict.noticed_by)
+            if verdict.noticed_by:
+                noticed[by_trial[id(trial)].name] = verdict.noticed_by
+        self.result.cut_short = len(cut_short - noticed.keys())
 
     def _add(self, mutant: Mutant, verdict: Verdict, total: int) -> None:
         self.result.mutants.append((mutant, verdict))

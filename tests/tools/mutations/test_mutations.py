@@ -116,6 +116,39 @@ def test_mutants_with_a_named_test_are_tried_even_without_time(tree: Path) -> No
 
 
 @pytest.mark.long
+def test_new_survivor_gets_the_tests_outside_of_its_sample(tree: Path) -> None:
+    """The one test that notices runs more lines than 600 others."""
+    write(tree, "product/rule.py", RULE + "\n\ndef limit(a: int) -> int:\n    return min(a, 9)\n")
+    notices = "    assert (count('small'), limit(10)) == (1, 9)"
+    write(
+        tree,
+        "tests/test_limit.py",
+        f"""
+import pytest
+from product.rule import count, limit
+
+
+@pytest.mark.parametrize("number", range(600))
+def test_idle(number):
+    limit(number)
+
+
+def test_limit():
+{notices}
+""",
+    )
+    status, output = mutations(tree, "--only", "limit")
+    assert (status, "2 of 2 mutants are noticed" in output) == (0, True), output
+    assert "not in the sample; name it to save time: rule.limit: call" in output
+    assert "tests/test_limit.py::test_limit" in output
+    replace(tree, "tests/test_limit.py", notices, "    assert (count('small'), limit(10))")
+    status, output = mutations(tree, "--only", "limit")
+    assert (status, "new survivor: rule.limit: call" in output) == (1, True), output
+    status, output = mutations(tree, "--only", "limit", "--minutes", "1e-9")
+    assert (status, "no time for 2 mutants" in output) == (0, True), output
+
+
+@pytest.mark.long
 def test_closure_that_exists_before_the_change_is_changed(tree: Path) -> None:
     closure = """
 
