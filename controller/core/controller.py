@@ -2,9 +2,9 @@
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, cast
 
-from controller.core.api_requests import ApiResponse
+from controller.core.api_requests import API_RESPONSES, ApiResponse
 from controller.core.batch import RequestBatch
 from controller.core.commands import (
     BrokerRequest,
@@ -100,8 +100,8 @@ class Controller:
         self._ordinal += 1
         issued = Issued(id, self.term, command, reason)
         self._issued.append(issued)
-        if isinstance(command, ApiResponse):
-            self.answered[command.request] = None
+        if type(command) in API_RESPONSES:
+            self.answered[cast(ApiResponse, command).request] = None
         self.observer.issues(issued)
         return id
 

@@ -129,6 +129,11 @@ class Fold:
     def _take(self, recorded: Recorded) -> Any:
         """Dispatch an event; returns the result if the event completes what is awaited."""
         match recorded.event:
+            # The most frequent event of a controller at work.
+            case BrokerResponded() as answer:
+                process_broker_response(self.controller, answer)
+                on_response(self.controller, answer)
+                return self._offer(answer)
             case outcome if isinstance(outcome, Outcome):
                 wait = self._wait
                 # Outcomes of finished procedures are ignored.
@@ -139,10 +144,6 @@ class Fold:
             case request if isinstance(request, ApiRequest):
                 start_time_out(self.controller, request)
                 self.controller.enqueue(ApiCall(request))
-            case BrokerResponded() as answer:
-                process_broker_response(self.controller, answer)
-                on_response(self.controller, answer)
-                return self._offer(answer)
             case ChannelFault() as fault:
                 process_channel_fault(self.controller, fault)
             case VersionsOffered() as offered:

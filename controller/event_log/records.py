@@ -54,16 +54,18 @@ def event_record(recorded: Recorded | RecordedBrokerEvent) -> EventRecord:
 
 def command_record(issued: Issued | IssuedByBroker) -> CommandRecord:
     """The log record of a command: its digest, and its body if that is small."""
-    chunks = encode_in_chunks(issued.command)
+    id, term, command, reason = issued
+    chunks = encode_in_chunks(command)
+    size = len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks))
     return CommandRecord(
-        issued.id.cause,
-        issued.id.ordinal,
-        issued.term,
-        kind_of(issued.command),
+        id.cause,
+        id.ordinal,
+        term,
+        kind_of(command),
         target_of_issued(issued),
-        encode_reason(issued.reason),
+        encode_reason(reason),
         digest(*chunks),
-        b"".join(chunks) if sum(map(len, chunks)) <= BODY_BYTES_MAX else None,
+        b"".join(chunks) if size <= BODY_BYTES_MAX else None,
     )
 
 

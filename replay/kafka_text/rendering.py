@@ -29,7 +29,7 @@ from replay.kafka_text.role import Role
 from replay.kafka_text.state_machines import StateMachines
 from replay.kafka_text.topics import Topics
 from replay.logs.decode import decode_recorded, require_recorded
-from replay.logs.other_core import OtherCoreCheck, converting_fold_errors, is_of_this_core
+from replay.logs.other_core import OtherCoreCheck, is_of_this_core, refuse_event_of_other_core
 from replay.logs.recorded_fold import fold_at_start, fold_event
 
 _OBSERVERS: tuple[type[LogObserver], ...] = (
@@ -64,8 +64,11 @@ def kafka_lines(
     rendering = Rendering(fold_at_start(reader), of_0_8=of_0_8)
     for record, stored in reader.records(EventFilter(last_seq=last_seq)):
         event = decode_recorded(record)
-        with converting_fold_errors(reader.header, event):
+        try:
             lines = rendering.lines(event)
+        except Exception as error:
+            refuse_event_of_other_core(reader.header, event, error)
+            raise
         if check is not None:
             check.compare(event.seq, rendering.issued, stored)
             check.require_same()

@@ -1,5 +1,6 @@
 """Folds a log of either core, for commands that only need its events and commands."""
 
+from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
 from controller.core.commands import Issued
@@ -26,7 +27,7 @@ class Folding(Protocol):
     def decode(self, record: EventRecord) -> AnyRecorded:
         """An event of the log. Raises ReplayError."""
 
-    def fold(self, event: AnyRecorded) -> list[AnyIssued]:
+    def fold(self, event: AnyRecorded) -> Sequence[AnyIssued]:
         """Fold an event; returns its commands."""
 
 
@@ -36,14 +37,14 @@ class _ControllerFolding:
 
     @property
     def term(self) -> int:
-        return self._fold.term
+        return self._fold.controller.term
 
     def decode(self, record: EventRecord) -> AnyRecorded:
         return decode_recorded(record)
 
-    def fold(self, event: AnyRecorded) -> list[AnyIssued]:
+    def fold(self, event: AnyRecorded) -> Sequence[AnyIssued]:
         assert isinstance(event, Recorded)
-        return [*fold_event(self._fold, event)]
+        return fold_event(self._fold, event)
 
 
 class _BrokerFolding:
@@ -55,7 +56,7 @@ class _BrokerFolding:
     def decode(self, record: EventRecord) -> AnyRecorded:
         return broker_event(record)
 
-    def fold(self, event: AnyRecorded) -> list[AnyIssued]:
+    def fold(self, event: AnyRecorded) -> Sequence[AnyIssued]:
         assert isinstance(event, RecordedBrokerEvent)
         return [one for part in self._fold.apply(event) for one in part]
 

@@ -7,8 +7,7 @@ command may differ.
 """
 
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import structs
@@ -80,15 +79,10 @@ def is_same_decision(
     )
 
 
-@contextmanager
-def converting_fold_errors(header: Header, event: AnyRecorded) -> Iterator[None]:
-    """The context in which an event is folded. Raises ReplayError if another core recorded the log
-    and this core cannot fold the event, because it awaits the outcome of another command."""
-    try:
-        yield
-    except Exception as error:
-        if is_of_this_core(header):
-            raise
+def refuse_event_of_other_core(header: Header, event: AnyRecorded, error: Exception) -> None:
+    """After an error in the fold of an event. Raises ReplayError if another core recorded the log:
+    this core cannot fold the event, because it awaits the outcome of another command."""
+    if not is_of_this_core(header):
         raise ReplayError(
             f"recorded by {recorded_by(header)}; this core, {fingerprint_for(header)}, cannot fold "
             f"{name_with_command(event)}: run that version, or compare the two: "

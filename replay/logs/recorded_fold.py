@@ -57,7 +57,10 @@ def fold_at_start(reader: LogReader) -> Fold:
 
 def fold_event(fold: Fold, event: Recorded) -> list[Issued]:
     """Fold one event completely and return the commands that it causes."""
-    return [one for part in fold.apply(event) for one in part]
+    issued: list[Issued] = []
+    for part in fold.apply(event):
+        issued += part
+    return issued
 
 
 def fold_events(

@@ -11,12 +11,12 @@ from array import array
 from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from msgspec import Struct
 
-from controller.core.api_requests import ApiRequest, BrokerApiRequest
-from controller.core.canonical import cause_of, kind_of
+from controller.core.api_requests import API_REQUESTS, BROKER_API_REQUESTS, BrokerApiRequest
+from controller.core.canonical import kind_of
 from controller.core.commands import CommandId
 from controller.core.events import (
     BrokerProbed,
@@ -139,28 +139,24 @@ class EventFieldChecker:
     def check(self, record: EventRecord, event: AnyRecorded) -> list[WrongField]:
         """Check the next event before it is folded; returns its wrong fields."""
         content = event.event
-        cause = cause_of(content)
-        self.answered = max(self.answered, cause or 0)
-        stored = (
-            record.kind,
-            record.cause,
-            record.origin,
-            record.term,
-            record.channel,
-            record.mono_ns,
-        )
+        command: CommandId | None = getattr(content, "command", None)
+        cause = None if command is None else command.cause
+        if cause is not None and cause > self.answered:
+            self.answered = cause
+        _, _, mono_ns, term, kind, _, channel, origin, stored_cause, _ = record
+        stored = (kind, stored_cause, origin, term, channel, mono_ns)
         expected = (
             kind_of(content),
             cause,
             "exogenous" if cause is None else "reply",
-            self._expected_term(record.term),
-            self._expected_channel(record.channel, content),
-            max(record.mono_ns, self._mono_ns),
+            term if term == self._terms[-1][1] else self._expected_term(term),
+            self._expected_channel(channel, content),
+            mono_ns if mono_ns > self._mono_ns else self._mono_ns,
         )
-        command: CommandId | None = getattr(content, "command", None)
         is_issued = command is None or self._check_command(*command)
         self._note_clock(record)
-        self._note_connection(record, content)
+        if type(content) in BROKER_API_REQUESTS:
+            self._note_connection(record, cast(BrokerApiRequest, content))
         if stored == expected and is_issued:
             return []
         pairs = [*zip(_FIELDS, stored, expected, strict=True)]
@@ -197,9 +193,13 @@ class EventFieldChecker:
         return term if any(one == term for _, one in self._terms) else self._terms[-1][1]
 
     def _expected_channel(self, channel: str, event: Event | BrokerEvent) -> str:
-        if isinstance(event, BrokerResponded) and channel == f"broker:{event.broker}":
+        if isinstance(event, (BrokerResponded, ChannelFault, VersionsOffered)):
+            whole = f"broker:{event.broker}:{event.broker_epoch}"
             # A simulated broker has one channel.
-            return channel
+            is_right = channel == whole or channel == f"broker:{event.broker}"
+            return channel if is_right else whole
+        if type(event) in API_REQUESTS:
+            return channel if channel.startswith("api:") else "api:CONNECTION"
         match event:
             case TimerFired(timer=timer):
                 return f"timer:{timer}"
@@ -207,20 +207,11 @@ class EventFieldChecker:
                 return "draw"
             case ShutdownRequested():
                 return "operator"
-            case (
-                BrokerResponded(broker=broker, broker_epoch=epoch)
-                | ChannelFault(broker=broker, broker_epoch=epoch)
-                | VersionsOffered(broker=broker, broker_epoch=epoch)
-            ):
-                whole = f"broker:{broker}:{epoch}"
-                return channel if channel == f"broker:{broker}" else whole
             case BrokerProbed(broker=broker, broker_epoch=epoch):
                 return f"probe:{broker}:{epoch}"
             case _ if isinstance(event, RecordEvent):
                 # Of the 0.8 design: records come from clients, other brokers and the log.
                 return channel
-            case _ if isinstance(event, ApiRequest):
-                return channel if channel.startswith("api:") else "api:CONNECTION"
             case _:
                 return self._zookeeper_channel(channel, event)
 
@@ -239,10 +230,8 @@ class EventFieldChecker:
             return channel
         return "the channel of a session in the log"
 
-    def _note_connection(self, record: EventRecord, event: Event | BrokerEvent) -> None:
+    def _note_connection(self, record: EventRecord, event: BrokerApiRequest) -> None:
         """Each broker opens its own connections, but a request may name any broker."""
-        if not isinstance(event, BrokerApiRequest):
-            return
         broker = self._brokers.setdefault(record.channel, event.broker)
         if event.broker != broker:
             self._note(

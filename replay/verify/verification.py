@@ -25,10 +25,10 @@ from replay.garbage_collection import rare_garbage_collection
 from replay.logs.decode import require_recorded
 from replay.logs.folding import AnyIssued, AnyRecorded, folding_at_start
 from replay.logs.other_core import (
-    converting_fold_errors,
     is_of_this_core,
     is_same_decision,
     recorded_by,
+    refuse_event_of_other_core,
 )
 from replay.logs.stored_commands import is_exact
 from replay.logs.unrecorded import UnrecordedCommand, UnrecordedCommands
@@ -98,8 +98,11 @@ def verify_decisions(reader: LogReader, progress: Progress = unreported) -> Veri
         count = last - header.first_seq + 1
         for record, stored in reader.records(EventFilter(last_seq=last)):
             event = fold.decode(record)
-            with converting_fold_errors(header, event):
+            try:
                 derived = fold.fold(event)
+            except Exception as error:
+                refuse_event_of_other_core(header, event, error)
+                raise
             verifier.add(record, event, derived, stored, fold.term)
             if not record.seq % _REPORTED_EVERY or record.seq == last:
                 progress("folding", record.seq - header.first_seq + 1, count)

@@ -38,7 +38,7 @@ from eventstore.records import Header
 from replay.cluster_view.from_context import cluster_of
 from replay.cluster_view.views import ClusterView, ProcedureView
 from replay.description.events import event_in_words, request_in_words
-from replay.logs.other_core import converting_fold_errors
+from replay.logs.other_core import refuse_event_of_other_core
 from replay.logs.recorded_fold import fold_event
 from replay.subjects import paths_of_command, subject_of
 from replay.why.fact_observer import FactObserver
@@ -92,8 +92,11 @@ class RecordedFactObserver(FactObserver):
     def fold_event(self, event: Recorded) -> list[Issued]:
         """Fold one event and return its commands. Raises ReplayError if another core recorded the
         event and this core cannot fold it."""
-        with converting_fold_errors(self._header, event):
+        try:
             return self._take(event)
+        except Exception as error:
+            refuse_event_of_other_core(self._header, event, error)
+            raise
 
     def _take(self, event: Recorded) -> list[Issued]:
         silent_ns = self._silence.before(event)

@@ -6,6 +6,8 @@ request declares what the controller does with the API (`ReceivedRequest`). Its 
 procedures/api_calls.py, its wire format in controller/wire.
 """
 
+from typing import Final, get_args
+
 from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
     AlterPartitionResponse,
@@ -72,3 +74,8 @@ AdminResponse = (
     | AlterUserScramCredentialsResponse
 )
 ApiResponse = BrokerApiResponse | AdminResponse
+
+# For each event and command there is a lookup by class; isinstance would try class by class.
+API_REQUESTS: Final[frozenset[type]] = frozenset(get_args(ApiRequest))
+BROKER_API_REQUESTS: Final[frozenset[type]] = frozenset(get_args(BrokerApiRequest))
+API_RESPONSES: Final[frozenset[type]] = frozenset(get_args(ApiResponse))
