@@ -5,12 +5,14 @@ The folder of a run has `run.json` and one log for each run of each daemon, such
 packed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from controller.core.values import counted
 from eventstore.folders import logs_in, segments_in
 from eventstore.reader import LogReader
+from eventstore.records import Header
 from eventstore.statistics import Statistics, statistics
 from replay.errors import ReplayError
 from replay.logs.broker_log import is_of_broker
@@ -18,7 +20,6 @@ from replay.logs.decode import UPCASTERS, time_of
 
 RUN_FILE: Final = "run.json"
 _SHOWN: Final = 5
-_READ_ALL: Final = "`refold why`, `events` and `decisions` read all of them"
 
 
 def folder_named_by(path: Path) -> Path:
@@ -29,43 +30,72 @@ def folder_named_by(path: Path) -> Path:
 
 def logs_of_run(path: Path) -> list[Path]:
     """The logs of a saved run, which is given by its folder or its run.json, in the order in which
-    they begin. Empty for another path."""
+    they begin; without imported logs, which are not of the run. Empty for another path."""
     folder = folder_named_by(path)
     if not (folder / RUN_FILE).is_file():
         return []
-    return sorted(logs_in(folder), key=lambda one: (statistics(one).first_ns or 0, one))
+    found = {one: statistics(one) for one in logs_in(folder)}
+    logs = [one for one, of in found.items() if not _is_imported(of.header)]
+    return sorted(logs, key=lambda one: (found[one].first_ns or 0, one))
 
 
 def require_one_log(folder: Path) -> None:
-    """Raises ReplayError if a folder has the logs of several runs of a daemon, or is a saved run
-    that has several logs, or none."""
-    if not (folder / RUN_FILE).is_file():
-        _require_one_run(folder)
-        return
-    logs = logs_of_run(folder)
-    if any(is_of_broker(statistics(one).header) for one in logs):
+    """Raises ReplayError if a folder has several logs, or is a saved run that has none."""
+    headers = _headers_in(folder)
+    is_run = (folder / RUN_FILE).is_file()
+    if is_run and any(map(is_of_broker, headers.values())):
         return  # A run of the 0.8 design has no terms.
-    if not logs:
+    if is_run and not headers:
         raise ReplayError(f"{folder} has no log: stock controllers write none")
-    if len(logs) > 1:
-        raise ReplayError(
-            f"{folder} has {len(logs)} logs, one for each run of a daemon: give one of "
-            f"{', '.join(logs_with_terms(logs))}. {_READ_ALL}, `refold report` too"
-        )
-
-
-def _require_one_run(folder: Path) -> None:
-    """Raises ReplayError if a folder has several logs. The message has their times: terms would be
-    counted, which takes long."""
-    logs = logs_in(folder) if folder.is_dir() and not segments_in(folder) else []
-    if len(logs) < 2:
+    if len(headers) < 2:
         return
-    shown = [f"{log} ({_times(log)})" for log in logs[-_SHOWN:]]
-    earlier = f" and {len(logs) - _SHOWN} earlier ones" if len(logs) > _SHOWN else ""
+    named = _logs_in_run(folder, headers) if is_run else _last_logs(headers)
+    others = ", `refold report` those of the run" if is_run else ""
     raise ReplayError(
-        f"{folder} has {len(logs)} logs, one for each run of a daemon: give one of "
-        f"{', '.join(shown)}{earlier}. {_READ_ALL}"
+        f"{folder} has {_counted_by_kind(headers.values())}: give one of {named}. "
+        f"{_commands_for_all(headers.values())}{others}"
     )
+
+
+def _headers_in(folder: Path) -> dict[Path, Header]:
+    """The logs in a folder that is not a log itself, with their headers."""
+    found = {}
+    for log in logs_in(folder) if folder.is_dir() and not segments_in(folder) else []:
+        with LogReader.open(log, UPCASTERS) as reader:
+            found[log] = reader.header
+    return found
+
+
+def _counted_by_kind(headers: Collection[Header]) -> str:
+    """How many logs of daemons, of brokers of the 0.8 design, and of stock clusters there are."""
+    imported = sum(map(_is_imported, headers))
+    brokers = sum(map(is_of_broker, headers))
+    daemons = len(headers) - imported - brokers
+    parts = [
+        (daemons, f"{counted(daemons, 'log')} of a daemon"),
+        (brokers, f"{counted(brokers, 'log')} of brokers of the 0.8 design"),
+        (imported, counted(imported, "imported log")),
+    ]
+    return " and ".join(text for count, text in parts if count)
+
+
+def _commands_for_all(headers: Collection[Header]) -> str:
+    """The commands that read such logs together."""
+    if any(map(is_of_broker, headers)):
+        return "`refold events` and `decisions` read all of them"
+    if any(map(_is_imported, headers)):
+        return (
+            "`refold events` and `decisions` read all of them, `refold why --term` those of one "
+            "cluster"
+        )
+    return "`refold why`, `events` and `decisions` read all of them"
+
+
+def _last_logs(logs: Collection[Path]) -> str:
+    """The last logs with their times: terms would be counted, which takes long."""
+    shown = [f"{log} ({_times(log)})" for log in [*logs][-_SHOWN:]]
+    earlier = f" and {len(logs) - _SHOWN} earlier ones" if len(logs) > _SHOWN else ""
+    return ", ".join(shown) + earlier
 
 
 def _times(log: Path) -> str:
@@ -74,14 +104,24 @@ def _times(log: Path) -> str:
     return f"{first} to {last}" if first else "no events"
 
 
+def _logs_in_run(folder: Path, headers: Mapping[Path, Header]) -> str:
+    """The logs of a run with their terms, then the imported ones, which are not of the run."""
+    others = [f"{log} (imported)" for log, header in headers.items() if _is_imported(header)]
+    return ", ".join([*logs_with_terms(logs_of_run(folder)), *others])
+
+
 def logs_with_terms(logs: Sequence[Path]) -> list[str]:
     """The logs of a run, each with its terms. The one that the run ends in is marked."""
     found = {log: statistics(log) for log in logs}
-    last = max(logs, key=lambda one: found[one].last_ns or 0)
+    last = max(logs, key=lambda one: found[one].last_ns or 0, default=None)
     return [
         f"{log} ({', '.join([_terms(of), *(['the end of the run'] if log == last else [])])})"
         for log, of in found.items()
     ]
+
+
+def _is_imported(header: Header) -> bool:
+    return header.kind != "recorded"
 
 
 def _terms(of: Statistics) -> str:
