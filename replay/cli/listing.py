@@ -2,7 +2,7 @@
 item."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain, islice
@@ -14,6 +14,7 @@ import typer
 
 from eventstore.reader import LogReader
 from replay.cli.exit_status import errors_in_one_line
+from replay.cli.kinds import KindsCheck, logs_with_kinds, require_kinds
 from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import log_positions, named_partition
 from replay.cli.progress import progress
@@ -132,13 +133,13 @@ class Filter(msgspec.Struct):
 
 class Question(msgspec.Struct, Generic[Item], frozen=True):
     """What a command lists: the items of `source` that match. If a log has an index, they are those
-    of `indexed`; None: the whole range is wanted. `demand` checks the kinds."""
+    of `indexed`; None: the whole range is wanted. `unknown_kinds` checks the kinds."""
 
     command: str
     criteria: Filter
     source: Source[Item]
     indexed: Indexed[Item] | None
-    demand: Callable[[ListedLog, Sequence[str]], None]
+    unknown_kinds: KindsCheck
     fits: Callable[[Item], bool] = lambda _: True
 
     def items(self, opened: ListedLog, index: Index | None, progress: Progress) -> Iterator[Item]:
@@ -151,7 +152,13 @@ class Question(msgspec.Struct, Generic[Item], frozen=True):
         return (one for one in found if self.criteria.fits(one) and self.fits(one))
 
     def print(
-        self, log: str, text: Callable[[Item], str], heading: str, limit: int | None
+        self,
+        log: str,
+        text: Callable[[Item], str],
+        heading: str,
+        limit: int | None,
+        *,
+        is_one_of_several: bool,
     ) -> tuple[int, ReplayError | None]:
         """Print the items of a log after a heading, at most `limit`. Returns how many there are;
         if there are none because the log does not have what was asked about, also the error. Raises
@@ -161,7 +168,8 @@ class Question(msgspec.Struct, Generic[Item], frozen=True):
             opened = stack.enter_context(open_any_log(log, is_checked=has_index))
             index = None
             with progress() as report:
-                self.demand(opened, self.criteria.kinds)
+                if not is_one_of_several:
+                    require_kinds(self.unknown_kinds, opened.reader, self.criteria.kinds)
                 if self.indexed is not None and not isinstance(opened, BrokerLog):
                     index = stack.enter_context(index_of(opened, report))
                 items = self.items(opened, index, report)
@@ -202,7 +210,11 @@ def _print_logs(
     is_several = len(logs) > 1
     if is_several:
         question.criteria.require_times()
-        logs = in_order(logs)
+        logs, notes = logs_with_kinds(
+            question.unknown_kinds, in_order(logs), question.criteria.kinds
+        )
+        for note in notes:
+            typer.echo(f"refold {question.command}: {note}", err=True)
     limit, count = question.criteria.limit, 0
     faults: dict[str, ReplayError] = {}
     for one in logs:
@@ -212,7 +224,7 @@ def _print_logs(
             text = partial(_json_with_log, name) if is_several else json_text
         heading = f"{name}\n" if is_several and not as_json else ""
         left = None if limit is None else limit - count
-        shown, fault = question.print(one, text, heading, left)
+        shown, fault = question.print(one, text, heading, left, is_one_of_several=is_several)
         count += shown
         if fault is not None:
             faults[name] = fault

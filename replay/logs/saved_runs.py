@@ -5,6 +5,7 @@ The folder of a run has `run.json` and one log for each run of each daemon, such
 packed.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -12,11 +13,10 @@ from typing import Final
 from controller.core.values import counted
 from eventstore.folders import logs_in, segments_in
 from eventstore.reader import LogReader
-from eventstore.records import Header
 from eventstore.statistics import Statistics, statistics
 from replay.errors import ReplayError
-from replay.logs.broker_log import is_of_broker
 from replay.logs.decode import UPCASTERS, time_of
+from replay.logs.log_kinds import LogKind, kind_of_log
 
 RUN_FILE: Final = "run.json"
 _SHOWN: Final = 5
@@ -35,65 +35,51 @@ def logs_of_run(path: Path) -> list[Path]:
     if not (folder / RUN_FILE).is_file():
         return []
     found = {one: statistics(one) for one in logs_in(folder)}
-    logs = [one for one, of in found.items() if not _is_imported(of.header)]
+    logs = [one for one, of in found.items() if kind_of_log(of.header) is not LogKind.IMPORTED]
     return sorted(logs, key=lambda one: (found[one].first_ns or 0, one))
 
 
 def require_one_log(folder: Path) -> None:
     """Raises ReplayError if a folder has several logs, or is a saved run that has none."""
-    headers = _headers_in(folder)
+    kinds = _kinds_of_logs(folder)
     is_run = (folder / RUN_FILE).is_file()
-    if is_run and any(map(is_of_broker, headers.values())):
+    if is_run and LogKind.BROKER in kinds.values():
         return  # A run of the 0.8 design has no terms.
-    if is_run and not headers:
+    if is_run and not kinds:
         raise ReplayError(f"{folder} has no log: stock controllers write none")
-    if len(headers) < 2:
+    if len(kinds) < 2:
         return
-    named = _logs_in_run(folder, headers) if is_run else _last_logs(headers)
-    others = ", `refold report` those of the run" if is_run else ""
+    logs = _logs_in_run(folder, kinds) if is_run else _last_logs([*kinds])
+    counts = Counter(kinds.values())
+    held = " and ".join(counted(counts[one], one) for one in LogKind if one in counts)
+    of_run = ", `refold report` those of the run" if is_run else ""
     raise ReplayError(
-        f"{folder} has {_counted_by_kind(headers.values())}: give one of {named}. "
-        f"{_commands_for_all(headers.values())}{others}"
+        f"{folder} has {held}: give one of {logs}. {_commands_for_all(counts)}{of_run}"
     )
 
 
-def _headers_in(folder: Path) -> dict[Path, Header]:
-    """The logs in a folder that is not a log itself, with their headers."""
+def _kinds_of_logs(folder: Path) -> dict[Path, LogKind]:
+    """The logs in a folder that is not a log itself."""
     found = {}
     for log in logs_in(folder) if folder.is_dir() and not segments_in(folder) else []:
         with LogReader.open(log, UPCASTERS) as reader:
-            found[log] = reader.header
+            found[log] = kind_of_log(reader.header)
     return found
 
 
-def _counted_by_kind(headers: Collection[Header]) -> str:
-    """How many logs of daemons, of brokers of the 0.8 design, and of stock clusters there are."""
-    imported = sum(map(_is_imported, headers))
-    brokers = sum(map(is_of_broker, headers))
-    daemons = len(headers) - imported - brokers
-    parts = [
-        (daemons, f"{counted(daemons, 'log')} of a daemon"),
-        (brokers, f"{counted(brokers, 'log')} of brokers of the 0.8 design"),
-        (imported, counted(imported, "imported log")),
-    ]
-    return " and ".join(text for count, text in parts if count)
-
-
-def _commands_for_all(headers: Collection[Header]) -> str:
-    """The commands that read such logs together."""
-    if any(map(is_of_broker, headers)):
+def _commands_for_all(kinds: Collection[LogKind]) -> str:
+    """The commands that read logs of these kinds together."""
+    if LogKind.BROKER in kinds:
         return "`refold events` and `decisions` read all of them"
-    if any(map(_is_imported, headers)):
-        return (
-            "`refold events` and `decisions` read all of them, `refold why --term` those of one "
-            "cluster"
-        )
+    if LogKind.IMPORTED in kinds:
+        text = "`refold events` and `decisions` read all of them"
+        return f"{text}, `refold why --term` those of one cluster"
     return "`refold why`, `events` and `decisions` read all of them"
 
 
-def _last_logs(logs: Collection[Path]) -> str:
+def _last_logs(logs: Sequence[Path]) -> str:
     """The last logs with their times: terms would be counted, which takes long."""
-    shown = [f"{log} ({_times(log)})" for log in [*logs][-_SHOWN:]]
+    shown = [f"{log} ({_times(log)})" for log in logs[-_SHOWN:]]
     earlier = f" and {len(logs) - _SHOWN} earlier ones" if len(logs) > _SHOWN else ""
     return ", ".join(shown) + earlier
 
@@ -104,9 +90,9 @@ def _times(log: Path) -> str:
     return f"{first} to {last}" if first else "no events"
 
 
-def _logs_in_run(folder: Path, headers: Mapping[Path, Header]) -> str:
+def _logs_in_run(folder: Path, kinds: Mapping[Path, LogKind]) -> str:
     """The logs of a run with their terms, then the imported ones, which are not of the run."""
-    others = [f"{log} (imported)" for log, header in headers.items() if _is_imported(header)]
+    others = [f"{log} (imported)" for log, kind in kinds.items() if kind is LogKind.IMPORTED]
     return ", ".join([*logs_with_terms(logs_of_run(folder)), *others])
 
 
@@ -118,10 +104,6 @@ def logs_with_terms(logs: Sequence[Path]) -> list[str]:
         f"{log} ({', '.join([_terms(of), *(['the end of the run'] if log == last else [])])})"
         for log, of in found.items()
     ]
-
-
-def _is_imported(header: Header) -> bool:
-    return header.kind != "recorded"
 
 
 def _terms(of: Statistics) -> str:

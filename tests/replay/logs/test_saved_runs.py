@@ -47,7 +47,7 @@ def test_command_for_one_log_names_the_logs_of_a_run_with_their_terms(
     result = refold(command[0], run / name, *command[1:])
     assert result.exit_code == 2
     (line,) = result.stderr.splitlines()
-    assert f"{run} has 2 logs" in line
+    assert f"{run} has 2 daemon logs" in line
     assert f"{run / 'refold-100-run-1'} (term 1), " in line
     assert f"{run / 'refold-100-run-2'} (term 2, the end of the run)" in line
 
@@ -89,7 +89,7 @@ def test_command_for_one_log_names_the_runs_of_a_daemon_with_their_times(
     result = refold(command[0], runs, *command[1:])
     assert result.exit_code == 2
     (line,) = result.stderr.splitlines()
-    assert f"{runs} has 2 logs of a daemon: give one of {runs / 'run-1'} (" in line
+    assert f"{runs} has 2 daemon logs: give one of {runs / 'run-1'} (" in line
     assert "`refold why`, `events` and `decisions` read all of them" in line
 
 
@@ -110,7 +110,7 @@ def test_imported_log_next_to_a_run_is_not_one_of_its_logs(
     shutil.copytree(run, tmp_path, dirs_exist_ok=True)
     shutil.copytree(log_of("unclean-3"), tmp_path / "stock")
     line = refold("inspect", tmp_path).stderr
-    assert f"{tmp_path} has 2 logs of a daemon and 1 imported log: " in line
+    assert f"{tmp_path} has 2 daemon logs and 1 imported log: " in line
     assert f"{tmp_path / 'refold-100-run-2'} (term 2, the end of the run)" in line
     assert f"{tmp_path / 'stock'} (imported)" in line
     shown = refold("report", tmp_path, "--json").stdout
