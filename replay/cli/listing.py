@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, Generic, Protocol, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import msgspec
 import typer
@@ -25,7 +25,7 @@ from replay.index.listing import IndexSelection
 from replay.index.opening import index_of
 from replay.index.store import Index, has_index
 from replay.listing.known_names import KnownNames
-from replay.listing.values import ListedDecision, ListedEvent
+from replay.listing.values import ListedDecision, ListedEvent, ListedItem
 from replay.logs.open_log import OpenedLog, open_any_log
 from replay.logs.opened_broker_log import BrokerLog
 from replay.progress import Progress
@@ -37,22 +37,6 @@ Topic = Annotated[
 Partition = Annotated[str | None, typer.Option(metavar="T-0", help="Only about this partition.")]
 Broker = Annotated[int | None, typer.Option(min=0, help="Only about this broker.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="The maximum number of lines.")]
-
-
-class ListedItem(Protocol):
-    """An event or a decision in a list."""
-
-    @property
-    def term(self) -> int | None:
-        """The controller epoch; None: the log has no terms."""
-
-    @property
-    def kind(self) -> str:
-        """The kind of the event or decision."""
-
-    @property
-    def subjects(self) -> tuple[str, ...]:
-        """The topics, partitions and brokers that the item is about."""
 
 
 Item = TypeVar("Item", bound=ListedItem)
@@ -111,7 +95,7 @@ class Filter(msgspec.Struct):
 
     @property
     def wanted(self) -> IndexSelection:
-        """The same for the index of a log."""
+        """The items that match the options."""
         return IndexSelection((*self.named.values(),), (*self.kinds,), self.term)
 
     def require_names(self, opened: ListedLog, index: Index | None) -> None:
@@ -121,14 +105,6 @@ class Filter(msgspec.Struct):
             known = KnownNames(opened.reader, opened, in_events)
             for kind, name in self.named.items():
                 known.require(kind, name)
-
-    def fits(self, one: ListedItem) -> bool:
-        """Whether an item matches the options."""
-        return (
-            all(each in one.subjects for each in self.named.values())
-            and self.term in (None, one.term)
-            and (not self.kinds or one.kind in self.kinds)
-        )
 
 
 class Question(msgspec.Struct, Generic[Item], frozen=True):
@@ -149,7 +125,8 @@ class Question(msgspec.Struct, Generic[Item], frozen=True):
             found = self.indexed(opened, index, *between, progress)
         else:
             found = self.source(opened, *between, progress)
-        return (one for one in found if self.criteria.fits(one) and self.fits(one))
+        wanted = self.criteria.wanted
+        return (one for one in found if wanted.fits(one) and self.fits(one))
 
     def print(
         self,

@@ -9,7 +9,7 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from replay.subjects import partition_named
+from replay.names import partition_named
 
 WORKERS_MAX: Final = 256
 """The limit of --workers."""

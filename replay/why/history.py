@@ -4,7 +4,7 @@ from msgspec import Struct, field
 
 from replay.cluster_view.views import NO_BROKER, ClusterView, PartitionView
 from replay.cluster_view.waiting import silent_broker, stuck_queue, stuck_registration
-from replay.subjects import partition_named
+from replay.names import partition_named
 from replay.why.configuration import ConfigOverrides
 from replay.why.facts import (
     AnyFact,

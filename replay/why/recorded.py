@@ -209,7 +209,7 @@ class Run:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether the question is about the end of a log that its daemon does not write any more."""
+        """Whether the question is about the end of a log that no daemon writes any more."""
         return not self._is_written and self._last == self._log.reader.last_seq
 
     def cluster(self) -> ClusterView:
