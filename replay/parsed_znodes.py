@@ -49,6 +49,11 @@ def parsed_config(path: str, data: bytes | None) -> dict[str, str]:
         return {}
 
 
+def is_request(path: str) -> bool:
+    """Whether a path is that of a znode with a reassignment request."""
+    return path.startswith(znodes.REQUEST_PREFIX)
+
+
 def parsed_entries(path: str, data: bytes | None) -> dict[Name, tuple[int, ...]]:
     """The entries of a reassignment znode; none if it cannot be parsed."""
     try:

@@ -117,7 +117,6 @@ PATTERNS: Final[Mapping[Kind, str]] = {
 groups are the broker, or the topic and the partition."""
 _OTHER: Final = ZnodeSubject()
 _PATHS_REMEMBERED: Final = 1 << 16
-_PARTITION_DIGITS_MAX: Final = 10
 
 
 @lru_cache(_PATHS_REMEMBERED)
@@ -159,23 +158,6 @@ def _subject(found: re.Match[str]) -> ZnodeSubject:
         return ZnodeSubject("partitions", topic=name)
     of_partition: Kind = "state" if below_topic[2] else "partition"
     return ZnodeSubject(of_partition, topic=name, partition=int(below_topic[1]))
-
-
-# Names ------------------------------------------------------------------------------------------
-
-
-def partition_named(name: str) -> tuple[str, int]:
-    """The topic and the number of a partition with Kafka's name: "t-0". Raises ValueError."""
-    topic, _, number = name.rpartition("-")
-    if not topic or not number.isdecimal() or len(number) > _PARTITION_DIGITS_MAX:
-        raise ValueError(f"{name} is not a partition")
-    return topic, int(number)
-
-
-@lru_cache
-def broker_named(name: str) -> int:
-    """The id of a broker by the name of its subject or process: "broker 3". Raises ValueError."""
-    return int(name.removeprefix("broker "))
 
 
 # The 0.8 design ---------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from controller.escaping import escape_unprintable
-from replay.cli.kinds import require_decision_kinds
+from replay.cli.kinds import unknown_decision_kinds
 from replay.cli.listing import (
     Broker,
     Filter,
@@ -90,7 +90,7 @@ def decisions(
         criteria,
         _source,
         indexed=indexed if selects else None,
-        demand=require_decision_kinds,
+        unknown_kinds=unknown_decision_kinds,
         fits=fits,
     )
     print_list(log, question, decision_lines, as_json=as_json)

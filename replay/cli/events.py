@@ -6,7 +6,7 @@ from functools import partial
 import typer
 
 from controller.escaping import escape_unprintable
-from replay.cli.kinds import require_event_kinds
+from replay.cli.kinds import unknown_event_kinds
 from replay.cli.listing import (
     Broker,
     Filter,
@@ -57,7 +57,7 @@ def events(
         criteria,
         _source,
         indexed=partial(_indexed, criteria.wanted) if criteria.wanted != IndexSelection() else None,
-        demand=lambda opened, kinds: require_event_kinds(opened.reader, kinds),
+        unknown_kinds=unknown_event_kinds,
     )
     print_list(log, question, _line, as_json=as_json)
 

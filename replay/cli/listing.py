@@ -2,18 +2,19 @@
 item."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated, Generic, Protocol, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import msgspec
 import typer
 
 from eventstore.reader import LogReader
 from replay.cli.exit_status import errors_in_one_line
+from replay.cli.kinds import KindsCheck, logs_with_kinds, require_kinds
 from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import log_positions, named_partition
 from replay.cli.progress import progress
@@ -24,7 +25,7 @@ from replay.index.listing import IndexSelection
 from replay.index.opening import index_of
 from replay.index.store import Index, has_index
 from replay.listing.known_names import KnownNames
-from replay.listing.values import ListedDecision, ListedEvent
+from replay.listing.values import ListedDecision, ListedEvent, ListedItem
 from replay.logs.open_log import OpenedLog, open_any_log
 from replay.logs.opened_broker_log import BrokerLog
 from replay.progress import Progress
@@ -36,22 +37,6 @@ Topic = Annotated[
 Partition = Annotated[str | None, typer.Option(metavar="T-0", help="Only about this partition.")]
 Broker = Annotated[int | None, typer.Option(min=0, help="Only about this broker.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="The maximum number of lines.")]
-
-
-class ListedItem(Protocol):
-    """An event or a decision in a list."""
-
-    @property
-    def term(self) -> int | None:
-        """The controller epoch; None: the log has no terms."""
-
-    @property
-    def kind(self) -> str:
-        """The kind of the event or decision."""
-
-    @property
-    def subjects(self) -> tuple[str, ...]:
-        """The topics, partitions and brokers that the item is about."""
 
 
 Item = TypeVar("Item", bound=ListedItem)
@@ -110,7 +95,7 @@ class Filter(msgspec.Struct):
 
     @property
     def wanted(self) -> IndexSelection:
-        """The same for the index of a log."""
+        """The items that match the options."""
         return IndexSelection((*self.named.values(),), (*self.kinds,), self.term)
 
     def require_names(self, opened: ListedLog, index: Index | None) -> None:
@@ -121,24 +106,16 @@ class Filter(msgspec.Struct):
             for kind, name in self.named.items():
                 known.require(kind, name)
 
-    def fits(self, one: ListedItem) -> bool:
-        """Whether an item matches the options."""
-        return (
-            all(each in one.subjects for each in self.named.values())
-            and self.term in (None, one.term)
-            and (not self.kinds or one.kind in self.kinds)
-        )
-
 
 class Question(msgspec.Struct, Generic[Item], frozen=True):
     """What a command lists: the items of `source` that match. If a log has an index, they are those
-    of `indexed`; None: the whole range is wanted. `demand` checks the kinds."""
+    of `indexed`; None: the whole range is wanted. `unknown_kinds` checks the kinds."""
 
     command: str
     criteria: Filter
     source: Source[Item]
     indexed: Indexed[Item] | None
-    demand: Callable[[ListedLog, Sequence[str]], None]
+    unknown_kinds: KindsCheck
     fits: Callable[[Item], bool] = lambda _: True
 
     def items(self, opened: ListedLog, index: Index | None, progress: Progress) -> Iterator[Item]:
@@ -148,10 +125,17 @@ class Question(msgspec.Struct, Generic[Item], frozen=True):
             found = self.indexed(opened, index, *between, progress)
         else:
             found = self.source(opened, *between, progress)
-        return (one for one in found if self.criteria.fits(one) and self.fits(one))
+        wanted = self.criteria.wanted
+        return (one for one in found if wanted.fits(one) and self.fits(one))
 
     def print(
-        self, log: str, text: Callable[[Item], str], heading: str, limit: int | None
+        self,
+        log: str,
+        text: Callable[[Item], str],
+        heading: str,
+        limit: int | None,
+        *,
+        is_one_of_several: bool,
     ) -> tuple[int, ReplayError | None]:
         """Print the items of a log after a heading, at most `limit`. Returns how many there are;
         if there are none because the log does not have what was asked about, also the error. Raises
@@ -161,7 +145,8 @@ class Question(msgspec.Struct, Generic[Item], frozen=True):
             opened = stack.enter_context(open_any_log(log, is_checked=has_index))
             index = None
             with progress() as report:
-                self.demand(opened, self.criteria.kinds)
+                if not is_one_of_several:
+                    require_kinds(self.unknown_kinds, opened.reader, self.criteria.kinds)
                 if self.indexed is not None and not isinstance(opened, BrokerLog):
                     index = stack.enter_context(index_of(opened, report))
                 items = self.items(opened, index, report)
@@ -202,7 +187,11 @@ def _print_logs(
     is_several = len(logs) > 1
     if is_several:
         question.criteria.require_times()
-        logs = in_order(logs)
+        logs, notes = logs_with_kinds(
+            question.unknown_kinds, in_order(logs), question.criteria.kinds
+        )
+        for note in notes:
+            typer.echo(f"refold {question.command}: {note}", err=True)
     limit, count = question.criteria.limit, 0
     faults: dict[str, ReplayError] = {}
     for one in logs:
@@ -212,7 +201,7 @@ def _print_logs(
             text = partial(_json_with_log, name) if is_several else json_text
         heading = f"{name}\n" if is_several and not as_json else ""
         left = None if limit is None else limit - count
-        shown, fault = question.print(one, text, heading, left)
+        shown, fault = question.print(one, text, heading, left, is_one_of_several=is_several)
         count += shown
         if fault is not None:
             faults[name] = fault

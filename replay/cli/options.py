@@ -9,7 +9,7 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from replay.subjects import partition_named
+from replay.names import partition_named
 
 WORKERS_MAX: Final = 256
 """The limit of --workers."""
@@ -29,8 +29,8 @@ ListedLogs = Annotated[
     str,
     typer.Argument(
         metavar="LOG",
-        help="A log of the daemon or an imported log, may be packed; an incident; the folder of a"
-        " daemon's runs; or - for stdin.",
+        help="A log of the daemon or an imported log, may be packed; an incident; a folder of such"
+        " logs; or - for stdin.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

@@ -83,7 +83,7 @@ def answer_parts(
 def _difference_parts(answer: "WhatIfAnswer") -> Iterator["str | Table"]:
     from rich.table import Table
 
-    from replay.subjects import partition_named
+    from replay.names import partition_named
     from replay.what_if.outcome import text_of
 
     table = Table("partition", "", "log", "without changes", "with changes")

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from replay.cluster_view.views import ClusterView
 from replay.errors import ReplayError
-from replay.subjects import partition_named
+from replay.names import partition_named
 
 _SHOWN = 20
 

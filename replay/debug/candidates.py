@@ -18,7 +18,8 @@ from replay.index.every_fact import places_of
 from replay.index.listing import IndexSelection, decision_numbers, event_numbers
 from replay.index.postings import PROCEDURE, znode_names
 from replay.index.store import Index
-from replay.subjects import partition_named, subject_of
+from replay.names import partition_named
+from replay.subjects import subject_of
 from replay.why.facts import (
     AnyFact,
     BrokerChanged,

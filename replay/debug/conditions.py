@@ -8,7 +8,7 @@ from msgspec import Struct
 from replay.debug.event_view import EventView
 from replay.errors import ReplayError
 from replay.inspect.projections import Projection
-from replay.subjects import partition_named
+from replay.names import partition_named
 
 Value = Callable[[Projection, str], Any]
 Holds = Callable[[EventView, str], bool]

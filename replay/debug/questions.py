@@ -5,7 +5,7 @@ from replay.cluster_view.views import ClusterView
 from replay.debug.event_view import EventView
 from replay.errors import ReplayError
 from replay.inspect.changes import Change
-from replay.subjects import partition_named
+from replay.names import partition_named
 from replay.why.subject import Subject
 
 CONTROLLER = "controller"

@@ -32,8 +32,8 @@ from replay.diff.processes import FoldResult, VersionProcess
 from replay.diff.references import Version
 from replay.diff.uncovered import UncoveredCode
 from replay.errors import DiffError
+from replay.names import partition_named
 from replay.progress import Progress
-from replay.subjects import partition_named
 
 BASE: Final = "base"
 HEAD: Final = "head"

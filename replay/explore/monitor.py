@@ -37,8 +37,8 @@ from replay.explore.invariants.recovery import Recovery
 from replay.explore.processes import Processes
 from replay.explore.request_facts import RequestFacts
 from replay.explore.zookeeper_facts import ZooKeeperFacts
+from replay.names import broker_named
 from replay.parsed_znodes import parsed_state
-from replay.subjects import broker_named
 from replay.world.ensemble.transactions import Transaction
 from replay.world.observer import AcknowledgedRecord, Observer, PartitionError
 from replay.world.scheduler import MS

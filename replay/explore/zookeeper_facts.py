@@ -16,6 +16,7 @@ from replay.explore.invariants.known_cluster import (
     without_controller,
 )
 from replay.parsed_znodes import (
+    is_request,
     parsed_config,
     parsed_entries,
     parsed_epoch,
@@ -272,7 +273,7 @@ class ZooKeeperFacts:
         entries = {}
         if path in (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA):
             entries = parsed_entries(path, data)
-        elif path.startswith(znodes.REQUEST_PREFIX):
+        elif is_request(path):
             entries = parsed_request(path, data).assignments
         for name, replicas in entries.items():
             requests: RequestedTargets = known.requests_of(name)

@@ -37,9 +37,11 @@ from controller.core.state import Partition
 from controller.core.state_machines import ReplicaState
 from controller.core.triggers import ApiCall
 from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
-from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA, REQUEST_PREFIX
+from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA
 from eventstore.records import Header
-from replay.subjects import broker_named, partition_named, subject_of
+from replay.names import broker_named, partition_named
+from replay.parsed_znodes import is_request
+from replay.subjects import subject_of
 from replay.why.fact_observer import NOT_DELETED
 from replay.why.facts import (
     AnyFact,
@@ -188,7 +190,7 @@ class EveryFactObserver(RecordedFactObserver):
             topic = subject_of(path).topic
             if topic is not None:
                 self._changed[topic] = None
-            is_of_moves = path in _OF_MOVES or path.startswith(REQUEST_PREFIX)
+            is_of_moves = path in _OF_MOVES or is_request(path)
             is_gone = path == REASSIGN_CANCEL and error == NO_NODE and self._is_cancelled
             if (is_of_moves and error == OK) or is_gone:
                 self._moves(OF_ALL)

@@ -4,7 +4,6 @@ once more and adds what was derived to the records that it explains."""
 from collections.abc import Callable, Iterator
 from heapq import merge
 from pathlib import Path
-from typing import Final
 
 from replay.agreement.comparison import read_records
 from replay.index.every_fact import EVERYTHING, PlacedFact
@@ -13,6 +12,7 @@ from replay.index.every_imported_fact import (
     EveryZnodeHistory,
     placed_znode_fact,
 )
+from replay.index.log_pass import REPORTED_EVERY, LogPass
 from replay.index.postings import PROCEDURE, RULE, Postings
 from replay.index.store import About, IndexWriter
 from replay.inspect.at import SnapshotSchedule
@@ -22,19 +22,16 @@ from replay.progress import Progress
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
 from replay.why.imported import Reasons, derived_sessions
 
-REPORTED_EVERY: Final = 5_000
-NUMBERS_HELD_MAX: Final = 4_000_000
 
-
-class ImportedPass:
+class ImportedPass(LogPass):
     """Derives the decisions of a log once, and reads it once."""
 
     def __init__(self, log: ImportedLog, writer: IndexWriter, progress: Progress) -> None:
         """Raises LogError, ReplayError."""
+        super().__init__(writer, Postings())
         # Reading changes the state of an opened log, so each reading opens the log again.
         self._log = open_imported(log.reader)
         self._last = log.reader.last_seq
-        self._writer = writer
         self._progress = progress
         sessions = derived_sessions(log, EveryShadowFactObserver, progress)
         self._reasons = Reasons(log, sessions)
@@ -44,10 +41,9 @@ class ImportedPass:
         )
         begun = [one.begun_at for _, one in sessions if one.begun_at]
         self._explained_from = min(begun, default=0)
-        self._postings = Postings()
 
     def run(self, path: Path, take_done: Callable[[], None]) -> None:
-        """Read the records, and call `take_done` now and then. Raises LogError, ReplayError."""
+        """Read the records, and add what was derived to them."""
         for fact in merge(self._znode_facts(path, take_done), self._derived, key=_seq):
             explained = self._reasons.add_to(fact.fact)
             self._writer.add_facts([fact._replace(fact=explained)])
@@ -77,14 +73,10 @@ class ImportedPass:
         names = (f"kind {listed.kind}", f"term {listed.term}", *listed.subjects)
         self._postings.add("decision ", names, listed.seq)
         self._postings.add(RULE, (listed.rule,), listed.seq)
-        if self._postings.count > NUMBERS_HELD_MAX:
-            self._writer.add_pages(self._postings.take())
+        self._write_many_postings()
 
-    def finish(self, stamp: str) -> None:
-        """Write what is known at the end."""
-        self._writer.add_pages(self._postings.take())
-        about = About(stamp, self._last, explained_from=self._explained_from)
-        self._writer.finish(about)
+    def about(self, stamp: str) -> About:
+        return About(stamp, self._last, explained_from=self._explained_from)
 
 
 def _seq(one: PlacedFact) -> int:

@@ -19,7 +19,7 @@ from replay.index.postings import RULE
 from replay.index.store import Index
 from replay.listing.imported import CLASSIFIED_WITHIN, RecordDescriber
 from replay.listing.recorded import EventDescriber
-from replay.listing.values import STEPS, ListedDecision, ListedEvent
+from replay.listing.values import STEPS, ListedDecision, ListedEvent, ListedItem
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress
 from replay.stock_clusters.imported_log.encoding import event_of
@@ -35,6 +35,14 @@ class IndexSelection(Struct, frozen=True):
     subjects: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     term: int | None = None
+
+    def fits(self, one: ListedItem) -> bool:
+        """Whether an item is selected."""
+        return (
+            all(each in one.subjects for each in self.subjects)
+            and self.term in (None, one.term)
+            and (not self.kinds or one.kind in self.kinds)
+        )
 
     def keys(self, what: str) -> list[list[str]]:
         """The keys of postings; an item is in at least one of each list."""

@@ -1,8 +1,7 @@
 """Makes the index of a log, and snapshots: `python -m replay.index.making LOG`.
 
-`imported_making` reads an imported log. A log of the daemon is read once: the pass derives all
-commands again and compares them with those that the log has, as `refold why` does. An index of a
-log that has other commands is never used.
+One process reads the log in one pass (`recorded_making`, `imported_making`). Meanwhile others find
+the subjects of its records.
 """
 
 import os
@@ -15,31 +14,25 @@ from pathlib import Path
 from stat import S_IMODE
 from typing import Any, Final, Self
 
-import msgspec
-
-from controller.fingerprint import core_fingerprint
-from eventstore import snapshots
 from eventstore.errors import LogError
 from replay.errors import ReplayError
 from replay.garbage_collection import rare_garbage_collection
-from replay.index.every_fact import EVERYTHING, EveryFactObserver
-from replay.index.imported_making import NUMBERS_HELD_MAX, REPORTED_EVERY, ImportedPass
+from replay.index.imported_making import ImportedPass
+from replay.index.log_pass import REPORTED_EVERY, LogPass
 from replay.index.postings import (
-    FoldPostings,
     RangePostings,
     postings_of_imported_range,
     postings_of_range,
     ranges,
 )
-from replay.index.store import FORMAT, About, IndexWriter, RoleLost, has_index, writing
-from replay.inspect.at import SnapshotSchedule, make_snapshots
+from replay.index.recorded_making import RecordedPass
+from replay.index.store import FORMAT, IndexWriter, has_index, writing
+from replay.inspect.at import make_snapshots
 from replay.logs.caches import stamp_of
-from replay.logs.open_log import OpenedLog, RecordedLog, open_log
+from replay.logs.open_log import OpenedLog, open_log
 from replay.progress import Progress, unreported
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.verify.verification import Verifier
-from replay.why.noted_facts import KnownZnodes
-from replay.why.recorded import LogPart, NextEvent, Run
 from replay.worker_processes import worker_pool
 
 _WORTH_A_PROCESS: Final = 20_000
@@ -64,26 +57,27 @@ def make_index(
             make_snapshots(path, progress)
             return
         mode = S_IMODE(log.reader.segments[0].stat().st_mode)
-        stamp, last = stamp_of(log.reader, FORMAT), log.reader.last_seq
-        processes = processes or _processes(last - log.reader.header.first_seq + 1)
+        stamp = stamp_of(log.reader, FORMAT)
+        events = log.reader.header.first_seq, log.reader.last_seq
+        processes = processes or _processes(events)
         with (
             rare_garbage_collection(),
             writing(path, mode) as writer,
-            _Reading(log, (log.reader.header.first_seq, last), processes) as reading,
+            _Reading(log, events, processes) as reading,
         ):
+            made: LogPass
             if isinstance(log, ImportedLog):
-                imported = ImportedPass(log, writer, progress)
-                imported.run(path, partial(reading.take_done, writer))
-                reading.finish(writer)
-                imported.finish(stamp)
-                return
-            made = _Pass(log, last, writer, verifier)
-            made.run(path, progress, reading)
+                made = ImportedPass(log, writer, progress)
+            else:
+                made = RecordedPass(log, writer, progress, verifier)
+            made.run(path, partial(reading.take_done, writer))
+            reading.finish(writer)
             made.finish(stamp)
 
 
-def _processes(events: int) -> int:
-    return (os.cpu_count() or 1) if events > _WORTH_A_PROCESS else 1
+def _processes(events: tuple[int, int]) -> int:
+    first, last = events
+    return (os.cpu_count() or 1) if last - first + 1 > _WORTH_A_PROCESS else 1
 
 
 class _Reading:
@@ -127,75 +121,6 @@ class _Reading:
 def _write(found: RangePostings, writer: IndexWriter) -> None:
     writer.add_pages(found.pages)
     writer.add_names(found.names)
-
-
-class _Pass:
-    """Folds the whole log once."""
-
-    def __init__(
-        self, log: RecordedLog, last: int, writer: IndexWriter, verifier: Verifier | None = None
-    ) -> None:
-        self._last = last
-        self._verifier = verifier
-        self._run = Run(LogPart(log, last), EVERYTHING, [], KnownZnodes({}, {}), EveryFactObserver)
-        observer = self._run.observer
-        assert isinstance(observer, EveryFactObserver), "the run makes it"
-        self._observer = observer
-        self._writer = writer
-        if verifier is not None:
-            verifier.begin(observer.controller.term)
-        self._postings = FoldPostings(observer.topic_name, writer.add_topic_name)
-        self._lost: list[RoleLost] = []
-        self._last_active = 0
-
-    def run(self, path: Path, progress: Progress, reading: _Reading) -> None:
-        """Fold the events. Raises LogError, ReplayError."""
-        last = snapshots.latest_snapshot(path, core_fingerprint(), self._last)
-        schedule = SnapshotSchedule(path, last.seq if last is not None else 0)
-        for order, taken in enumerate(self._run.records(), 1):
-            self._take(taken, order)
-            seq = taken.record.seq
-            if not seq % REPORTED_EVERY:
-                progress("making the index", seq, self._last)
-                reading.take_done(self._writer)
-            schedule.offer(seq, self._run.snapshot)
-        reading.finish(self._writer)
-
-    def _take(self, taken: NextEvent, order: int) -> None:
-        folded = self._run.take(taken, order)
-        assert folded is not None, "a single log raises an error instead"
-        record = taken.record
-        if self._verifier is not None:
-            term = self._observer.controller.term
-            self._verifier.add(record, folded.event, folded.issued, taken.stored, term)
-        for one in folded.inexact:
-            self._writer.add_command(one)
-        begun = [one.procedure for one in self._observer.begun]
-        self._postings.add(record.seq, folded.event.event, folded.inexact, begun)
-        if self._postings.postings.count > NUMBERS_HELD_MAX:
-            self._writer.add_pages(self._postings.postings.take())
-        if self._observer.facts:
-            self._writer.add_facts(self._observer.take_facts())
-        self._note_role(record.seq)
-
-    def _note_role(self, seq: int) -> None:
-        lost = self._lost[-1] if self._lost else None
-        is_lost = lost is not None and not lost.until
-        if self._observer.lost_at and not is_lost:
-            self._lost.append(RoleLost(seq, self._last_active))
-        elif not self._observer.lost_at and lost is not None and is_lost:
-            self._lost[-1] = msgspec.structs.replace(lost, until=seq)
-        if self._observer.controller.is_active:
-            self._last_active = seq
-
-    def finish(self, stamp: str) -> None:
-        """Write what is known at the end."""
-        limits = self._run.limits
-        about = About(
-            stamp, self._last, limits.is_cut_off, limits.differs_at, limits.unrecorded, self._lost
-        )
-        self._writer.add_pages(self._postings.postings.take())
-        self._writer.finish(about, self._observer.ranges_of_moves)
 
 
 def main() -> None:

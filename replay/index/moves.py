@@ -14,8 +14,8 @@ from replay.inspect.at import projection_at, snapshot_before
 from replay.inspect.projections import RecordedProjection
 from replay.logs.decode import decode_recorded
 from replay.logs.open_log import RecordedLog
+from replay.names import partition_named
 from replay.progress import Progress
-from replay.subjects import partition_named
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,

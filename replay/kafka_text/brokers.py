@@ -23,7 +23,7 @@ from replay.kafka_text.kafka_log import (
     ZooKeeperOutcome,
 )
 from replay.kafka_text.scala_text import mk_string, registration, replica
-from replay.subjects import broker_named
+from replay.names import broker_named
 
 _LOST = (CONNECTION_LOSS, SESSION_EXPIRED)
 

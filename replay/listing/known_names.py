@@ -13,7 +13,7 @@ from replay.inspect.at import cluster_at
 from replay.logs.open_log import OpenedLog
 from replay.logs.opened_broker_log import BrokerLog
 from replay.logs.subject_index import SubjectsOfRecords
-from replay.subjects import partition_named
+from replay.names import partition_named
 
 _BROKER: Final = "broker "
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")

@@ -1,7 +1,7 @@
 """The items of the lists."""
 
 from collections.abc import Iterable
-from typing import Final, get_args
+from typing import Final, Protocol, get_args
 
 from msgspec import Struct
 
@@ -13,6 +13,22 @@ from replay.description.choices import LeaderChoice
 from replay.times import iso_time
 
 STEPS: Final = frozenset(map(kind_of, get_args(Step))) | BROKER_STEPS
+
+
+class ListedItem(Protocol):
+    """An event or a decision in a list."""
+
+    @property
+    def term(self) -> int | None:
+        """The controller epoch; None: the log has no terms."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of the event or decision."""
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """The topics, partitions and brokers that the item is about."""
 
 
 class ListedEvent(Struct, frozen=True):

@@ -5,20 +5,21 @@ The folder of a run has `run.json` and one log for each run of each daemon, such
 packed.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from controller.core.values import counted
 from eventstore.folders import logs_in, segments_in
 from eventstore.reader import LogReader
 from eventstore.statistics import Statistics, statistics
 from replay.errors import ReplayError
-from replay.logs.broker_log import is_of_broker
 from replay.logs.decode import UPCASTERS, time_of
+from replay.logs.log_kinds import LogKind, kind_of_log
 
 RUN_FILE: Final = "run.json"
 _SHOWN: Final = 5
-_READ_ALL: Final = "`refold why`, `events` and `decisions` read all of them"
 
 
 def folder_named_by(path: Path) -> Path:
@@ -29,43 +30,58 @@ def folder_named_by(path: Path) -> Path:
 
 def logs_of_run(path: Path) -> list[Path]:
     """The logs of a saved run, which is given by its folder or its run.json, in the order in which
-    they begin. Empty for another path."""
+    they begin; without imported logs, which are not of the run. Empty for another path."""
     folder = folder_named_by(path)
     if not (folder / RUN_FILE).is_file():
         return []
-    return sorted(logs_in(folder), key=lambda one: (statistics(one).first_ns or 0, one))
+    found = {one: statistics(one) for one in logs_in(folder)}
+    logs = [one for one, of in found.items() if kind_of_log(of.header) is not LogKind.IMPORTED]
+    return sorted(logs, key=lambda one: (found[one].first_ns or 0, one))
 
 
 def require_one_log(folder: Path) -> None:
-    """Raises ReplayError if a folder has the logs of several runs of a daemon, or is a saved run
-    that has several logs, or none."""
-    if not (folder / RUN_FILE).is_file():
-        _require_one_run(folder)
-        return
-    logs = logs_of_run(folder)
-    if any(is_of_broker(statistics(one).header) for one in logs):
+    """Raises ReplayError if a folder has several logs, or is a saved run that has none."""
+    kinds = _kinds_of_logs(folder)
+    is_run = (folder / RUN_FILE).is_file()
+    if is_run and LogKind.BROKER in kinds.values():
         return  # A run of the 0.8 design has no terms.
-    if not logs:
+    if is_run and not kinds:
         raise ReplayError(f"{folder} has no log: stock controllers write none")
-    if len(logs) > 1:
-        raise ReplayError(
-            f"{folder} has {len(logs)} logs, one for each run of a daemon: give one of "
-            f"{', '.join(logs_with_terms(logs))}. {_READ_ALL}, `refold report` too"
-        )
-
-
-def _require_one_run(folder: Path) -> None:
-    """Raises ReplayError if a folder has several logs. The message has their times: terms would be
-    counted, which takes long."""
-    logs = logs_in(folder) if folder.is_dir() and not segments_in(folder) else []
-    if len(logs) < 2:
+    if len(kinds) < 2:
         return
+    logs = _logs_in_run(folder, kinds) if is_run else _last_logs([*kinds])
+    counts = Counter(kinds.values())
+    held = " and ".join(counted(counts[one], one) for one in LogKind if one in counts)
+    of_run = ", `refold report` those of the run" if is_run else ""
+    raise ReplayError(
+        f"{folder} has {held}: give one of {logs}. {_commands_for_all(counts)}{of_run}"
+    )
+
+
+def _kinds_of_logs(folder: Path) -> dict[Path, LogKind]:
+    """The logs in a folder that is not a log itself."""
+    found = {}
+    for log in logs_in(folder) if folder.is_dir() and not segments_in(folder) else []:
+        with LogReader.open(log, UPCASTERS) as reader:
+            found[log] = kind_of_log(reader.header)
+    return found
+
+
+def _commands_for_all(kinds: Collection[LogKind]) -> str:
+    """The commands that read logs of these kinds together."""
+    if LogKind.BROKER in kinds:
+        return "`refold events` and `decisions` read all of them"
+    if LogKind.IMPORTED in kinds:
+        text = "`refold events` and `decisions` read all of them"
+        return f"{text}, `refold why --term` those of one cluster"
+    return "`refold why`, `events` and `decisions` read all of them"
+
+
+def _last_logs(logs: Sequence[Path]) -> str:
+    """The last logs with their times: terms would be counted, which takes long."""
     shown = [f"{log} ({_times(log)})" for log in logs[-_SHOWN:]]
     earlier = f" and {len(logs) - _SHOWN} earlier ones" if len(logs) > _SHOWN else ""
-    raise ReplayError(
-        f"{folder} has {len(logs)} logs, one for each run of a daemon: give one of "
-        f"{', '.join(shown)}{earlier}. {_READ_ALL}"
-    )
+    return ", ".join(shown) + earlier
 
 
 def _times(log: Path) -> str:
@@ -74,10 +90,16 @@ def _times(log: Path) -> str:
     return f"{first} to {last}" if first else "no events"
 
 
+def _logs_in_run(folder: Path, kinds: Mapping[Path, LogKind]) -> str:
+    """The logs of a run with their terms, then the imported ones, which are not of the run."""
+    others = [f"{log} (imported)" for log, kind in kinds.items() if kind is LogKind.IMPORTED]
+    return ", ".join([*logs_with_terms(logs_of_run(folder)), *others])
+
+
 def logs_with_terms(logs: Sequence[Path]) -> list[str]:
     """The logs of a run, each with its terms. The one that the run ends in is marked."""
     found = {log: statistics(log) for log in logs}
-    last = max(logs, key=lambda one: found[one].last_ns or 0)
+    last = max(logs, key=lambda one: found[one].last_ns or 0, default=None)
     return [
         f"{log} ({', '.join([_terms(of), *(['the end of the run'] if log == last else [])])})"
         for log, of in found.items()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from replay.logs.open_log import OpenedLog, RecordedLog
+from replay.names import partition_named
 from replay.progress import Progress, unreported
 from replay.report.cluster_changes import cluster_changes_in
 from replay.report.document import Report
@@ -14,7 +15,6 @@ from replay.report.partitions import Partitions
 from replay.report.reading import Reading
 from replay.report.recorded import read_recorded
 from replay.stock_clusters.imported_log.reading import ImportedLog
-from replay.subjects import partition_named
 from replay.why.facts import AssignmentWritten, MoveGivenUp, ReassignmentRequested
 from replay.why.move import Move
 from replay.why.move_history import moves_of

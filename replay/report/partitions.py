@@ -9,9 +9,9 @@ from msgspec import Struct, field
 from controller.core.election import UNCLEAN_LEADER
 from replay.cluster_view.views import NO_BROKER
 from replay.description.phrases import broker_list, leader_in_words
+from replay.names import partition_named
 from replay.report.document import Count, Lane, Mark, Outage, Span
 from replay.report.reading import LiveBrokers, Reading
-from replay.subjects import partition_named
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,

@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 
 from controller.core.znodes import Name
 from replay.errors import ReplayError
-from replay.subjects import partition_named
+from replay.names import partition_named
 from replay.what_if.causes import (
     BrokerBounced,
     BrokerRegistered,

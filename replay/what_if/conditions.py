@@ -18,7 +18,7 @@ from controller.core.znodes import Name
 from replay.errors import ReplayError
 from replay.explore.run import Run
 from replay.explore.verdict import invariant_names
-from replay.subjects import partition_named
+from replay.names import partition_named
 from replay.what_if.history import (
     Change,
     History,

@@ -43,8 +43,9 @@ from controller.core.state import Partition
 from controller.core.state_machines import ReplicaState
 from controller.core.triggers import ApiCall, Expire, Trigger, ZkPartitionReassignment, trigger_name
 from controller.core.values import NO_ASSIGNMENT, NO_LEADER, Assignment, LeaderAndIsr
+from replay.names import broker_named
 from replay.parsed_znodes import parsed_state, parsed_topic
-from replay.subjects import broker_named, subject_of
+from replay.subjects import subject_of
 from replay.why.facts import (
     BROKER_NOTICES,
     FAILOVERS,

@@ -4,7 +4,7 @@ from msgspec import Struct, field
 
 from replay.cluster_view.views import NO_BROKER, ClusterView, PartitionView
 from replay.cluster_view.waiting import silent_broker, stuck_queue, stuck_registration
-from replay.subjects import partition_named
+from replay.names import partition_named
 from replay.why.configuration import ConfigOverrides
 from replay.why.facts import (
     AnyFact,
@@ -29,7 +29,8 @@ class History(Struct):
     If there was no controller then (the daemon of a recorded log had resigned), `cluster` is its
     last known state. `notes` say so, and what else limits the explanation. `configuration` are the
     overrides in ZooKeeper, which only an imported log has. `daemon` is the broker id of the daemon
-    that recorded the log.
+    that recorded the log. `is_at_end` says that its log ends here, and that it does not write it
+    any more.
     """
 
     subject: Subject
@@ -38,6 +39,7 @@ class History(Struct):
     notes: list[str] = field(default_factory=list)
     configuration: ConfigOverrides = field(default_factory=ConfigOverrides)
     daemon: int = NO_BROKER
+    is_at_end: bool = False
 
     def failures(self) -> list[AnyFact]:
         """The failures of the controller in question, oldest first."""

@@ -17,12 +17,12 @@ from replay.agreement.comparison import read_records
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.cluster_view.from_znodes import cluster_of
 from replay.description.imported_events import imported_event_in_words
+from replay.names import partition_named
 from replay.progress import Progress
 from replay.shadow_folds import DerivedWrites, shadow_folds
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import ImportedEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported, unfinished_notes
-from replay.subjects import partition_named
 from replay.times import iso_time
 from replay.why.configuration import configuration_in
 from replay.why.facts import (

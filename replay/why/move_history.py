@@ -10,7 +10,7 @@ from controller.core.procedures.reassignment.rollback import WAITS as ROLLBACK_W
 from controller.core.values import NO_ASSIGNMENT
 from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA, REASSIGNMENT_REQUESTS
 from replay.description.phrases import assignment_in_words, broker_list
-from replay.subjects import partition_named
+from replay.names import partition_named
 from replay.why.event_reference import reference_to
 from replay.why.facts import (
     AnyFact,

@@ -31,7 +31,6 @@ from controller.core.znodes import (
     DELETION_PREFIX,
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
-    REQUEST_PREFIX,
     Reassignment,
     deletion_path,
     is_forced,
@@ -45,6 +44,7 @@ from controller.core.znodes import (
 from replay.checkpoint import Checkpointed
 from replay.description.events import request_in_words
 from replay.description.phrases import broker_list
+from replay.parsed_znodes import is_request
 from replay.subjects import paths_of_command
 from replay.why.facts import (
     Cancellation,
@@ -170,7 +170,7 @@ class MoveObserver(Checkpointed):
 
     def _is_of_interest(self, path: str) -> bool:
         named = (REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA, self._record_path, self._state_path)
-        return path in named or path.startswith(REQUEST_PREFIX)
+        return path in named or is_request(path)
 
     def _deletes(self, request: StopReplicaRequest) -> bool:
         """Whether a request deletes a replica of the partition for a move."""

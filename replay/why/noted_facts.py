@@ -8,7 +8,7 @@ from controller.core.controller import Controller
 from controller.core.triggers import Trigger
 from controller.core.values import NO_ASSIGNMENT, Assignment, LeaderAndIsr
 from controller.core.znodes import REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA
-from replay.subjects import partition_named
+from replay.names import partition_named
 from replay.why.facts import (
     AnyFact,
     Cancellation,

@@ -56,7 +56,8 @@ def history_of(parts: Sequence[LogPart], subject: Subject, progress: Progress) -
         progress("folding", order, count)
     notes = [note for one in runs for note in one.notes(is_current=one is current)]
     daemon = current.observer.controller.configuration.broker_id
-    return History(subject, current.cluster(), facts, notes, daemon=daemon)
+    is_at_end = current.is_at_end
+    return History(subject, current.cluster(), facts, notes, daemon=daemon, is_at_end=is_at_end)
 
 
 class NextEvent(NamedTuple):
@@ -150,8 +151,8 @@ class Run:
         self._seq = self._wall_ns = 0
         self._order = 0
         self._unusable = ""
-        reader = self._log.reader
-        self._is_open = reader.closing is None and not folders.is_being_written(reader.path)
+        self._is_written = folders.is_being_written(self._log.reader.path)
+        self._is_open = self._log.reader.closing is None and not self._is_written
         self._unrecorded = UnrecordedCommands()
         self.observer.number_of = self._number
 
@@ -204,7 +205,12 @@ class Run:
 
     def _is_cut_off(self) -> bool:
         """Whether the log ends without a closing record, and the question is about its end."""
-        return self._is_open and self._last == self._log.reader.last_seq
+        return self._is_open and self.is_at_end
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the question is about the end of a log that no daemon writes any more."""
+        return not self._is_written and self._last == self._log.reader.last_seq
 
     def cluster(self) -> ClusterView:
         """The cluster after the last event."""

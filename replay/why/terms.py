@@ -39,10 +39,12 @@ def history_of(
     facts: list[AnyFact] = []
     notes: list[str] = []
     clusters: list[ClusterView] = []
+    is_at_end = False
     if runs:
         history = recorded.history_of(runs, subject, progress)
         facts, notes = list(history.facts), history.notes
         clusters.append(history.cluster)
+        is_at_end = history.is_at_end
     own = {one.epoch for one in facts if isinstance(one, RoleChanged) and one.code == "elected"}
     for log, seq, name in imports:
         found = follow_znodes(ZnodeHistory(log, subject), log, seq, progress)
@@ -54,7 +56,8 @@ def history_of(
         cluster = cluster_of(found.view, seq, iso_time(found.wall_ns) if found.seq else "")
         clusters.append(structs.replace(cluster, seq=NumberInLog(0, cluster.seq, name)))
     last = max(clusters, key=lambda one: one.time)
-    return History(subject, last, _in_order(facts), notes)
+    is_at_end = is_at_end and last is clusters[0]
+    return History(subject, last, _in_order(facts), notes, is_at_end=is_at_end)
 
 
 def _in_order(facts: Iterable[AnyFact]) -> list[AnyFact]:

@@ -11,7 +11,6 @@ from controller.core.values import NO_ASSIGNMENT, Assignment
 from controller.core.znodes import (
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
-    REQUEST_PREFIX,
     is_forced,
     read_reassignment,
     read_request,
@@ -20,6 +19,7 @@ from eventstore.records import EventRecord
 from replay.cluster_view.from_znodes import state_of
 from replay.cluster_view.views import NO_BROKER
 from replay.description.phrases import session_name
+from replay.parsed_znodes import is_request
 from replay.stock_clusters.imported_log.events import (
     BrokerLogged,
     ControllerLogged,
@@ -169,7 +169,7 @@ class ZnodeHistory:
         elif path in (znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA):
             if not isinstance(one, Delete):
                 self._request(path, one.data)
-        elif path.startswith(REQUEST_PREFIX) and isinstance(one, Create):
+        elif is_request(path) and isinstance(one, Create):
             self._new_request(path, one.data)
         elif subject.kind == "reassignment" and self.covers_moves(subject):
             self._record(path, f"{subject.topic}-{subject.partition}", one)

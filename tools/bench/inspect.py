@@ -32,7 +32,7 @@ from replay.world.simulation import Simulation
 from tools.bench.cpu_time import cpu_seconds
 
 _BROKERS = 5
-_PARTITIONS = 1_000
+PARTITIONS = 1_000
 _ACTS_BETWEEN_DEATHS = 5_000
 _ACTS_BETWEEN_MOVES = 20_000
 MOVED = 7
@@ -87,7 +87,7 @@ def make_log(path: Path, events: int, acts_between_deaths: int = _ACTS_BETWEEN_D
     simulation.connect()
     assignment = {
         str(number): [(number + place) % _BROKERS + 1 for place in range(3)]
-        for number in range(_PARTITIONS)
+        for number in range(PARTITIONS)
     }
     topic = msgspec.json.encode({"version": 1, "partitions": assignment})
     simulation.put(znodes.topic_path("t"), topic)
@@ -128,7 +128,7 @@ def _move(simulation: Simulation, offset: int) -> None:
 
 def _act(simulation: Simulation, act: int) -> None:
     context = simulation.fold.controller.context
-    partition = context.topics["t"].partitions[act % _PARTITIONS]
+    partition = context.topics["t"].partitions[act % PARTITIONS]
     state = partition.leadership
     if state is None or state.leader not in context.brokers:
         return

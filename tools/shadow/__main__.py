@@ -3,13 +3,18 @@
 import asyncio
 import logging
 import random
+import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Final, get_args
 
 import typer
 
-from tools.shadow.incident import Follows, Outcome, shadow_incident
+from tools.shadow.incident import Follows, Outcome, ShadowTimeout, shadow_incident
+
+_TIMEOUT: Final = 3
 
 
 def main(
@@ -24,22 +29,40 @@ def main(
     ] = None,
     folder: Annotated[Path | None, typer.Option(help="Kept; else a temporary folder.")] = None,
 ) -> None:
-    """Run the incidents, print the summary of each shadow, and exit with 1 if one reports a
-    difference or has written anything to ZooKeeper."""
+    """Run the incidents, and print the summary of each shadow.
+
+    Exit status: 0 done; 1 a shadow reports a difference, or has written anything to ZooKeeper; 2
+    wrong arguments; 3 a shadow did not begin or end in time: its files are kept.
+    """
     logging.disable(logging.CRITICAL)
     chosen = random.randrange(10**6) if seed is None else seed
     each = [one for one in get_args(Follows) if one in (follows or [one])]
     if len(each) < len(follows or ()):
         raise typer.BadParameter(f"use {', '.join(get_args(Follows))}", param_hint="--follows")
     typer.echo(f"seed {chosen}, {seconds:.0f} s, follows {', '.join(each)}")
-    with tempfile.TemporaryDirectory(prefix="shadow-") as temporary:
-        where = folder or Path(temporary)
-        where.mkdir(parents=True, exist_ok=True)
+    with _folder(folder) as where:
         outcomes = asyncio.run(shadow_incident(where, chosen, seconds, each))
         for what, outcome in zip(each, outcomes, strict=True):
             typer.echo(f"--- {what}")
             _print(outcome)
     raise typer.Exit(int(any(one.false_differences or not one.is_silent for one in outcomes)))
+
+
+@contextmanager
+def _folder(given: Path | None) -> Iterator[Path]:
+    """The folder of the incident. A temporary one is deleted, unless a shadow took too long."""
+    where = given or Path(tempfile.mkdtemp(prefix="shadow-"))
+    where.mkdir(parents=True, exist_ok=True)
+    is_temporary = given is None
+    try:
+        yield where
+    except ShadowTimeout as error:
+        is_temporary = False
+        typer.echo(f"tools.shadow: {error}", err=True)
+        raise typer.Exit(_TIMEOUT) from None
+    finally:
+        if is_temporary:
+            shutil.rmtree(where)
 
 
 def _print(outcome: Outcome) -> None:

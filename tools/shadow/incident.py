@@ -3,7 +3,8 @@
 import asyncio
 import json
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 from typing import Any, Final, Literal, NamedTuple
@@ -24,8 +25,13 @@ from tools.recordings.setup import Options, draw_setup
 MIX: Final = "shadow"
 Follows = Literal["txnlog", "txnlog and logs", "watches"]
 _STOP_SECONDS: Final = 300.0
+"""How long a shadow of a short incident may take for its summary."""
 _STARTED_SECONDS: Final = 60.0
 _QUIET_SECONDS: Final = 3.0
+
+
+class ShadowTimeout(Exception):
+    """A shadow did not begin to follow the cluster, or did not end, in time."""
 
 
 class Outcome(NamedTuple):
@@ -58,7 +64,8 @@ class Outcome(NamedTuple):
 async def shadow_incident(
     folder: Path, seed: int, seconds: float, follows: Sequence[Follows], protocol: str = "3.9"
 ) -> list[Outcome]:
-    """Run the incident in the existing folder `folder`, with a shadow for each of `follows`."""
+    """Run the incident in the existing folder `folder`, with a shadow for each of `follows`. Raises
+    ShadowTimeout."""
     rng = Random(f"{MIX} {seed}")
     mix = MIXES[MIX]
     options = Options(
@@ -79,16 +86,17 @@ async def shadow_incident(
             ShadowProcess(folder / one.replace(" ", "-"), _options(cluster, one, versioned))
             for one in follows
         ]
+        stop_seconds = _STOP_SECONDS + seconds
         for one in shadows:
             await one.start()
         await mix.run(cluster, rng, seconds)
         await bring_back(cluster)
         await asyncio.sleep(_QUIET_SECONDS)
-        return [await _outcome(one, versioned) for one in shadows]
+        return [await _outcome(one, versioned, stop_seconds) for one in shadows]
 
 
-async def _outcome(shadow: "ShadowProcess", versioned: Path) -> Outcome:
-    status = await shadow.stop()
+async def _outcome(shadow: "ShadowProcess", versioned: Path, stop_seconds: float) -> Outcome:
+    status = await shadow.stop(stop_seconds)
     summary, messages = shadow.summary(), shadow.messages()
     sessions = {int(one["session"], 16) for one in messages if "session" in one}
     transactions = [one for one in _transactions(versioned) if one.session in sessions]
@@ -124,26 +132,44 @@ class ShadowProcess:
             *("--config", str(config), "--log-dir", str(folder / "logs")),
             *options,
         ]
+        self._folder = folder
         self._output, self._messages = folder / "shadow.json", folder / "shadow.err"
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Start the process, and wait until it follows the cluster."""
+        """Start the process, and wait until it follows the cluster. Raises ShadowTimeout."""
         with self._output.open("wb") as output, self._messages.open("wb") as messages:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command, stdout=output, stderr=messages, preexec_fn=guard.die_with_parent
             )
-        async with asyncio.timeout(_STARTED_SECONDS):
+        async with self._within(_STARTED_SECONDS, "begin to follow the cluster"):
             while not self.messages():
                 assert self._process.returncode is None, self._messages.read_text()
                 await asyncio.sleep(0.1)
 
-    async def stop(self) -> int:
-        """Send SIGTERM, and return the exit status."""
+    async def stop(self, seconds: float = _STOP_SECONDS) -> int:
+        """Send SIGTERM, and return the exit status. Raises ShadowTimeout."""
         assert self._process is not None, "the shadow was started"
         assert self._process.returncode is None, self._messages.read_text()
         self._process.send_signal(signal.SIGTERM)
-        return await asyncio.wait_for(self._process.wait(), _STOP_SECONDS)
+        async with self._within(seconds, "end after SIGTERM"):
+            return await self._process.wait()
+
+    @asynccontextmanager
+    async def _within(self, seconds: float, what: str) -> AsyncIterator[None]:
+        """Kill the process and raise ShadowTimeout if something takes longer."""
+        assert self._process is not None, "the shadow was started"
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+            logs = self._folder / "logs"
+            raise ShadowTimeout(
+                f"the shadow in {self._folder} did not {what} within {seconds:.0f} s and was "
+                f"killed: its log is in {logs}, its messages are in {self._messages}"
+            ) from None
 
     def summary(self) -> dict[str, Any]:
         """The summary, after the end."""

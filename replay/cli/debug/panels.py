@@ -18,7 +18,7 @@ from replay.debug.conditions import EventCondition
 from replay.debug.cursor import Cursor
 from replay.debug.event_view import EventView
 from replay.errors import ReplayError
-from replay.subjects import partition_named
+from replay.names import partition_named
 from replay.times import nanoseconds_of
 from replay.why.explanations.explanation import Explanation
 

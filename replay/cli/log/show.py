@@ -13,7 +13,7 @@ from controller.escaping import escape_unprintable
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
-from replay.cli.kinds import require_event_kinds
+from replay.cli.kinds import require_kinds, unknown_event_kinds
 from replay.cli.log.conventions import Log, log_errors
 from replay.cli.log_notes import note_unchecked
 from replay.cli.options import FromPosition, JsonLines, Kind, Term, ToPosition, log_positions
@@ -90,7 +90,7 @@ def show(
             _show_kafka_lines(log, criteria, as_format, has_more=has_more)
         return
     with log_errors(), log_at(log) as path, LogReader.open(path) as reader:
-        require_event_kinds(reader, criteria.kinds)
+        require_kinds(unknown_event_kinds, reader, criteria.kinds)
         number = 0
         for number, (event, commands) in enumerate(_records(reader, criteria, with_commands), 1):
             _write_record(event, commands, as_json)

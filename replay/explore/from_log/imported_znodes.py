@@ -14,7 +14,13 @@ from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
 from replay.explore.from_log.imported import REFOLD, ImportedIncident
 from replay.explore.from_log.schedule import RunFromLog, Schedule, targets_of
-from replay.parsed_znodes import parsed_entries, parsed_request, parsed_state, parsed_topic
+from replay.parsed_znodes import (
+    is_request,
+    parsed_entries,
+    parsed_request,
+    parsed_state,
+    parsed_topic,
+)
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.zookeeper_log.transactions import Create, Delete, Operation, SetData
 from replay.world.inputs import (
@@ -134,7 +140,7 @@ class _Explored(ImportedIncident):
                 self._note_failed_directory(ns, path, data)
             case Create() | SetData() if path == znodes.REASSIGN_PARTITIONS_EXTRA:
                 self._note_reassignment(ns, parsed_entries(path, data), "extra")
-            case Create() if path.startswith(znodes.REQUEST_PREFIX):
+            case Create() if is_request(path):
                 request = parsed_request(path, data)
                 route = "legacy_request" if request.legacy else "request"
                 self._note_reassignment(ns, request.assignments, route)

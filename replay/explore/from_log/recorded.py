@@ -29,7 +29,7 @@ from replay.errors import ReplayError
 from replay.explore.from_log.schedule import Schedule, targets_of
 from replay.logs.open_log import RecordedLog
 from replay.logs.recorded_fold import fold_event
-from replay.parsed_znodes import parsed_entries, parsed_request
+from replay.parsed_znodes import is_request, parsed_entries, parsed_request
 from replay.world.inputs import (
     CancelReassignment,
     CreatePartitions,
@@ -140,7 +140,7 @@ class RecordedIncident:
         if path in _ROUTES:
             entries = parsed_entries(path, data)
             route = _ROUTES[path]
-        elif path.startswith(znodes.REQUEST_PREFIX):
+        elif is_request(path):
             request = parsed_request(path, data)
             entries = {} if request.legacy else request.assignments
             route = "request"

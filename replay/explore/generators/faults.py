@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from replay.explore.numbers import RandomNumbers
-from replay.subjects import broker_named
+from replay.names import broker_named
 from replay.world.inputs import (
     NONE,
     SAME,

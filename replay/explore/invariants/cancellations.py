@@ -11,7 +11,7 @@ from controller.core.values import Assignment
 from controller.core.znodes import Name, Reassignment
 from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report, partition_text
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
-from replay.parsed_znodes import parsed_entries
+from replay.parsed_znodes import is_request, parsed_entries
 from replay.subjects import subject_of
 
 _RECORDS: Final = f"{znodes.REASSIGNMENTS}/"
@@ -186,7 +186,7 @@ class CancelledEntriesGone(_CancellationInvariant):
         found = known.entries_of(znodes.REASSIGN_PARTITIONS)
         others = set(known.entries_of(znodes.REASSIGN_PARTITIONS_EXTRA))
         for path in known.admin:
-            if path.startswith(znodes.REQUEST_PREFIX):
+            if is_request(path):
                 others |= set(known.request_of(path))
         self._is_touched = False
         covered = {name: target for name, target in found.items() if name not in others}

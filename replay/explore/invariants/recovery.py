@@ -13,6 +13,7 @@ from controller.core.znodes import Name, ReplicaDeletion
 from replay.explore.invariants.cluster_view import ClusterView, PartitionMetadata
 from replay.explore.invariants.invariant import Invariant, Report, partition_text
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
+from replay.parsed_znodes import is_request
 from replay.subjects import subject_of
 
 _OFTEN_SECONDS: Final = 20
@@ -303,7 +304,7 @@ class AdminZnodesGone(Recovery):
                 has_ended = assignment is None or not assignment.is_being_reassigned
                 if has_ended and path not in known.made_by_clients:
                     yield path, "is the record of a reassignment that has ended"
-            elif path.startswith(znodes.REQUEST_PREFIX):
+            elif is_request(path):
                 is_followed = known.has_kip_236() and not known.is_cancelling()
                 if is_followed and self._is_possible(path):
                     yield path, "still exists"

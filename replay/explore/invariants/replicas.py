@@ -14,7 +14,7 @@ from replay.explore.invariants.invariant import (
     partition_text,
 )
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
-from replay.subjects import broker_named
+from replay.names import broker_named
 
 
 class IsrWithinAssignment(Invariant):

@@ -9,7 +9,7 @@ from controller.core.values import UNKNOWN_BROKER_EPOCH
 from controller.core.znodes import Name
 from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report, partition_text
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
-from replay.parsed_znodes import parsed_entries, parsed_request
+from replay.parsed_znodes import is_request, parsed_entries, parsed_request
 
 _DELETIONS = f"{znodes.DELETE_TOPICS}/"
 _ENTRIES = (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA)
@@ -152,7 +152,7 @@ class RequestsKept(Invariant):
         needs_entry = _is_controller(process)
         if path in _ENTRIES:
             found = parsed_entries(path, data)
-        elif path.startswith(znodes.REQUEST_PREFIX):
+        elif is_request(path):
             request = parsed_request(path, data)
             found, needs_entry = request.assignments, needs_entry or request.legacy
         else:

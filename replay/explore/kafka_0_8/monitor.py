@@ -20,7 +20,7 @@ from replay.explore.kafka_0_8.known_cluster import KnownCluster08, ZooKeeperFact
 from replay.explore.kafka_0_8.losses import TRUNCATION
 from replay.explore.monitor import Monitor
 from replay.explore.processes import Processes
-from replay.subjects import broker_named
+from replay.names import broker_named
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
 from replay.world.observer import AcknowledgedRecord
 

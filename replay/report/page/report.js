@@ -55,10 +55,12 @@ function on_key(event) {
     e: () => follow("effects"), "/": () => by_id("search").focus(), t: lane_table, s: other_log, Escape: () => select(0)};
   if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
 }
+// A canvas keeps the colours in which it was drawn.
+function redraw() { for (const one of timelines) one.draw(); for (const [one] of plots) one.redraw(); }
+const dark_scheme = matchMedia("(prefers-color-scheme:dark)");
 // On paper: light colours, and everything that a screen shows folded or scrolls.
 function print_all() {
   const root = document.documentElement; let theme, closed = [];
-  const redraw = () => { for (const one of timelines) one.draw(); for (const [one] of plots) one.redraw(); };
   addEventListener("beforeprint", () => { theme = root.dataset.theme || ""; root.dataset.theme = "light";
     closed = [...document.querySelectorAll("details:not([open])")]; for (const one of closed) one.open = true; redraw(); });
   addEventListener("afterprint", () => { if (theme) root.dataset.theme = theme; else delete root.dataset.theme;
@@ -70,8 +72,9 @@ function begin() {
   const about = log => `${log.iso(log.startUs)} to ${log.iso(log.endUs)}, ${((log.endUs - log.startUs) / 1e6).toFixed(3)} s; events ${log.firstSeq} to ${log.lastSeq}; ${log.recordedBy}`;
   by_id("title").textContent = logs.map(one => one.path).join(comparison ? " against " : ", ");
   by_id("about").textContent = comparison ? about(logs[0]) : logs.map((log, index) => (letter(index) && `${letter(index)}: `) + about(log)).join("\n");
-  by_id("theme").onclick = () => { const root = document.documentElement, is_dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme:dark)").matches;
-    root.dataset.theme = is_dark ? "light" : "dark"; plots.forEach(([one]) => one.redraw()); changed(); };
+  by_id("theme").onclick = () => { const root = document.documentElement, is_dark = root.dataset.theme ? root.dataset.theme === "dark" : dark_scheme.matches;
+    root.dataset.theme = is_dark ? "light" : "dark"; redraw(); };
+  dark_scheme.addEventListener("change", redraw);
   by_id("help").onclick = event => { by_id("keys").hidden = !by_id("keys").hidden; event.target.setAttribute("aria-expanded", String(!by_id("keys").hidden)); };
   make_comparison(); make_findings();
   logs.forEach((log, index) => timelines.push(new Timeline(log, index)));

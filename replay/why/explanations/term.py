@@ -38,13 +38,23 @@ def explain_term(history: History) -> Finding:
     assert begun is not None, "one of the two is there"
     why = _why_elected(roles, begun)
     first = f"Broker {who} is controller of term {wanted} since {at(begun)}{why}."
-    if any(one.epoch > begun.epoch for one in elections):
-        first = f"Broker {who} became controller of term {wanted} at {at(begun)}{why}."
-        first += " No log shows how the term ended."
+    unseen_end = _unseen_end(history, elections, begun)
+    if unseen_end:
+        first = f"Broker {who} became controller of term {wanted} at {at(begun)}{why}.{unseen_end}"
     first += predecessor_sentence(elections, begun) + successor_sentence(
         elections, None, begun.epoch
     )
     return Finding(first, facts)
+
+
+def _unseen_end(history: History, elections: list[RoleChanged], begun: RoleChanged) -> str:
+    """A sentence that no log shows how a term ended; "" for the term of the current controller."""
+    if any(one.epoch > begun.epoch for one in elections):
+        return " No log shows how the term ended."
+    if history.subject.term is not None and history.is_at_end:
+        end = f"event {history.cluster.seq} ({history.cluster.time})"
+        return f" The log ends at {end}, during this term, and does not show how the term ended."
+    return ""
 
 
 def _why_elected(roles: list[RoleChanged], begun: RoleChanged) -> str:

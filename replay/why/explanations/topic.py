@@ -6,7 +6,7 @@ from controller.core.state_machines import ReplicaState
 from controller.core.values import counted
 from replay.cluster_view.views import DeletionView, TopicView
 from replay.description.phrases import broker_list, enumeration
-from replay.subjects import partition_named
+from replay.names import partition_named
 from replay.why.configuration import throttles_of_topic
 from replay.why.explanations.finding import Finding, at, last, why_lost
 from replay.why.facts import (

@@ -177,6 +177,37 @@ def test_unknown_kind_is_an_error(log: Path) -> None:
         assert f"'nonsense' is not a kind of decision; use one of: {known}" in result.stderr
 
 
+@pytest.fixture
+def folder(log: Path, log_of: LogOf, tmp_path: Path) -> Path:
+    """Two logs of a daemon and an imported log."""
+    for name, one in (("run-1", log), ("run-2", log), ("stock", log_of("unclean-3"))):
+        shutil.copytree(one, tmp_path / "logs" / name)
+    return tmp_path / "logs"
+
+
+def test_kind_that_one_kind_of_log_lacks_is_reported_once_and_listed_from_the_others(
+    folder: Path,
+) -> None:
+    result = refold("events", folder, "--kind", "transaction")
+    assert result.exit_code == 0
+    assert result.stderr == "refold events: no daemon log has events of kind transaction\n"
+    assert result.stdout.startswith("stock\n")
+    result = refold("decisions", folder, "--kind", "write_znodes", "--kind", "write_atomically")
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "refold decisions: no imported log has decisions of kind write_znodes, write_atomically\n"
+    )
+    assert result.stdout.startswith("run-1\n")
+
+
+def test_kind_that_no_log_of_a_folder_has_is_an_error(folder: Path) -> None:
+    result = refold("events", folder, "--kind", "transaction", "--kind", "nonsense")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "'nonsense' is not a kind of event; use one of: " in result.stderr
+    assert "transaction" in result.stderr
+    assert "watch_fired" in result.stderr
+
+
 def test_unknown_term_is_an_error(log: Path) -> None:
     result = refold("why", log, "--term", 7)
     assert (result.exit_code, result.stdout) == (2, "")

@@ -15,8 +15,8 @@ from replay.index.opening import index_of
 from replay.inspect.projections import projection_of
 from replay.logs.open_log import OpenedLog, open_log
 from replay.logs.packed import log_at
+from replay.names import partition_named
 from replay.progress import unreported
-from replay.subjects import partition_named
 from tests.replay.index.test_same_answers import INCIDENTS
 
 OF_ALL = (

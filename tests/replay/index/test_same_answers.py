@@ -19,8 +19,8 @@ from replay.listing.recorded import events_and_decisions
 from replay.listing.values import ListedDecision, ListedEvent
 from replay.logs.open_log import RecordedLog, open_log
 from replay.logs.packed import log_at
+from replay.names import partition_named
 from replay.progress import unreported
-from replay.subjects import partition_named
 from replay.why import recorded
 from replay.why.explain import explain_history
 from replay.why.explanations.explanation import Explanation

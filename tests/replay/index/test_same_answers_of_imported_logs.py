@@ -26,11 +26,11 @@ from replay.listing import imported as listing
 from replay.listing.known_names import KnownNames
 from replay.listing.values import ListedDecision, ListedEvent
 from replay.logs.open_log import open_log
+from replay.names import partition_named
 from replay.progress import unreported
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.transactions import Delete
-from replay.subjects import partition_named
 from replay.why import imported
 from replay.why.explain import explain_history
 from replay.why.explanations.explanation import Explanation

@@ -1,6 +1,8 @@
 """Commands open the logs of saved runs, and those of incidents that were made from one."""
 
 import json
+import shutil
+from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 
@@ -45,7 +47,7 @@ def test_command_for_one_log_names_the_logs_of_a_run_with_their_terms(
     result = refold(command[0], run / name, *command[1:])
     assert result.exit_code == 2
     (line,) = result.stderr.splitlines()
-    assert f"{run} has 2 logs" in line
+    assert f"{run} has 2 daemon logs" in line
     assert f"{run / 'refold-100-run-1'} (term 1), " in line
     assert f"{run / 'refold-100-run-2'} (term 2, the end of the run)" in line
 
@@ -87,10 +89,33 @@ def test_command_for_one_log_names_the_runs_of_a_daemon_with_their_times(
     result = refold(command[0], runs, *command[1:])
     assert result.exit_code == 2
     (line,) = result.stderr.splitlines()
-    assert (
-        f"{runs} has 2 logs, one for each run of a daemon: give one of {runs / 'run-1'} (" in line
-    )
+    assert f"{runs} has 2 daemon logs: give one of {runs / 'run-1'} (" in line
     assert "`refold why`, `events` and `decisions` read all of them" in line
+
+
+def test_folder_of_imported_logs_is_described_as_such(
+    log_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    for name in ("first", "second"):
+        shutil.copytree(log_of("unclean-3"), tmp_path / name)
+    line = refold("inspect", tmp_path).stderr
+    assert f"{tmp_path} has 2 imported logs: give one of {tmp_path / 'first'} (" in line
+    assert "`refold why --term` those of one cluster" in line
+    assert refold("why", tmp_path, "--term", "1").exit_code == 0
+
+
+def test_imported_log_next_to_a_run_is_not_one_of_its_logs(
+    log_of: Callable[[str], Path], run: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(run, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(log_of("unclean-3"), tmp_path / "stock")
+    line = refold("inspect", tmp_path).stderr
+    assert f"{tmp_path} has 2 daemon logs and 1 imported log: " in line
+    assert f"{tmp_path / 'refold-100-run-2'} (term 2, the end of the run)" in line
+    assert f"{tmp_path / 'stock'} (imported)" in line
+    shown = refold("report", tmp_path, "--json").stdout
+    assert str(tmp_path / "refold-100-run-1") in shown
+    assert str(tmp_path / "stock") not in shown
 
 
 def test_times_of_the_last_runs_are_shown_if_a_daemon_has_run_often(tmp_path: Path) -> None:

@@ -133,6 +133,24 @@ def test_passed_over_brokers_are_named(show: Show) -> None:
     expect(page.locator("#detail")).to_contain_text("passed over: 2 is not online")
 
 
+CANVASES = "() => [...document.querySelectorAll('canvas')].map(one => one.toDataURL())"
+
+
+def test_lanes_and_plots_follow_the_colour_scheme_of_the_system(show: Show) -> None:
+    page = show([_report("tests/incidents/broker-crash")])
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    light = page.evaluate(CANVASES)
+    assert len(light) > 1
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(
+        f"before => ({CANVASES})().every((one, index) => one !== before[index])", arg=light
+    )
+    page.emulate_media(color_scheme="light")
+    page.wait_for_function(
+        f"before => ({CANVASES})().every((one, index) => one === before[index])", arg=light
+    )
+
+
 def test_name_of_a_topic_is_text_everywhere(show: Show) -> None:
     encoded = msgspec.json.encode(_report("tests/incidents/broker-crash"))
     odd = encoded.replace(b"orders", ODD.encode())

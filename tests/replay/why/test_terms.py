@@ -70,6 +70,19 @@ def test_daemon_that_lost_the_role_names_the_controller_that_it_found(tmp_path: 
     assert answer.answer.endswith(" Broker 2 had taken over; this log does not have its term.")
 
 
+def test_term_that_a_crash_of_the_daemon_ended_is_not_said_to_last(tmp_path: Path) -> None:
+    """Logs of simulated runs are closed at a crash."""
+    log = write_log(tmp_path / "log", Cluster(1, 2).start())
+    with open_log(log) as opened:
+        last = opened.reader.last_seq
+    answer = asked(log, term=1).answer
+    assert answer.startswith("Broker 1000 became controller of term 1 at event ")
+    assert f" The log ends at event {last} (" in answer
+    assert answer.endswith("), during this term, and does not show how the term ended.")
+    before = asked(log, last - 1, term=1).answer
+    assert before.startswith("Broker 1000 is controller of term 1 since event ")
+
+
 # Stock controllers --------------------------------------------------------------------------------
 
 

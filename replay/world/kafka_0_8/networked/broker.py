@@ -44,6 +44,7 @@ from controller.kafka_0_8.events import (
     RecordsAppended,
 )
 from controller.kafka_0_8.state import NO_EPOCH, Partition
+from replay.names import partition_named
 from replay.world.broker.context import process_of
 from replay.world.broker.peer import Peer
 from replay.world.broker.producer_ids import Route
@@ -284,8 +285,7 @@ class _Run:
         command = issued.command
         match command:
             case Notice(code="leader" | "stepped_down", subject=subject):
-                topic, _, number = subject.rpartition("-")
-                self._leader_changed((topic, int(number)))
+                self._leader_changed(partition_named(subject))
             case Notice():
                 return
             case StartTimer(timer=timer, delay_ms=delay_ms):
