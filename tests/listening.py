@@ -3,6 +3,8 @@
 import asyncio
 from typing import Final
 
+from anyio.lowlevel import checkpoint
+
 _TURNS: Final = 10
 """Turns of the event loop in which accepted connections are served or closed."""
 
@@ -17,6 +19,6 @@ async def stop_listening(server: asyncio.Server) -> None:
     for listener in server.sockets:
         server.get_loop().remove_reader(listener)
     for _ in range(_TURNS):
-        await asyncio.sleep(0)
+        await checkpoint()
     server.close()
     await server.wait_closed()

@@ -261,6 +261,18 @@ def test_queues_that_io_fills_are_bounded() -> None:
     assert not unbounded, "give it a size, or say on the line `# bounded by ...`"
 
 
+def test_each_sleep_in_tests_has_a_comment_with_the_reason() -> None:
+    """For example, that a session expires meanwhile. What code signals or leaves is awaited."""
+    bare = []
+    for module in modules("tests"):
+        lines = module.read_text(encoding="utf-8").splitlines()
+        for call, name in calls(module):
+            said = any("  # " in line for line in lines[call.lineno - 1 : call.end_lineno])
+            if name == "sleep" and not said:
+                bare.append(at(module, call))
+    assert not bare, "await an event, or use tests/waiting.py; or say on the line why time passes"
+
+
 def tracked_files() -> list[Path]:
     """The files that git tracks, or would add."""
     listing = subprocess.run(

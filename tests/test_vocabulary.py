@@ -250,7 +250,7 @@ def test_classes_are_named_for_what_they_hold() -> None:
         ("A replay gives the numbers. The controller gives up the role.", ["replay gives"]),
     ],
 )
-def test_words_are_found(text: str, words: list[str]) -> None:
+def test_words_to_replace_are_found_in_prose(text: str, words: list[str]) -> None:
     prose = Prose("docs/index.md", 1, _blank(_CODE, text))
     assert [line.split("'")[1] for line in replaceable(prose)] == words
 

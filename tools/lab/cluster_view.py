@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from aiozk import ZKClient
 from aiozk.exc import NoNode, ZKError
@@ -12,6 +12,7 @@ from aiozk.exc import NoNode, ZKError
 from controller.core import znodes
 
 _POLL_SECONDS = 0.05
+Found = TypeVar("Found")
 _log = logging.getLogger(__name__)
 
 
@@ -135,15 +136,15 @@ class ClusterView:
             return None
 
 
-async def until(reached: Callable[[], Awaitable[bool]], seconds: float, what: str) -> None:
-    """Poll until `reached` is true. Raises TimeoutError with `what`. If a test's own time limit
-    ends the wait first, its captured log names `what`."""
+async def until(find: Callable[[], Awaitable[Found]], seconds: float, what: str) -> Found:
+    """Poll until `find` returns a true value, and return this value. Raises TimeoutError with
+    `what`. If a test's own time limit ends the wait first, its captured log names `what`."""
     try:
         async with asyncio.timeout(seconds):
             while True:
                 try:
-                    if await reached():
-                        return
+                    if found := await find():
+                        return found
                 except ZKError:
                     pass
                 await asyncio.sleep(_POLL_SECONDS)

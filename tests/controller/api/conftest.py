@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from controller.api.cluster_metadata import ClusterMetadata, MetadataQuery
+from controller.api.connection_counts import ListenerCounts
 from controller.api.endpoint import ApiEndpoint
 from controller.api.endpoint_security import EndpointSecurity
 from controller.api.limits import EndpointLimits
@@ -31,6 +32,7 @@ from controller.core.configuration import Authorization
 from controller.core.values import Broker, Endpoint
 from tests.controller.api.certificates import Certificates
 from tests.scripted_broker import Received, ScriptedBroker
+from tests.waiting import until_found
 from tools.lab.ports import free_port
 
 Request = TypeVar("Request", bound=ApiRequest)
@@ -60,7 +62,8 @@ class ServedEndpoint:
         authorization: Authorization | None,
     ) -> None:
         self.ports = {name: free_port() for name in names}
-        self.port = self.ports[names[0]]
+        self.listener = names[0]
+        self.port = self.ports[self.listener]
         self.credentials: dict[tuple[str, str], str] = {}
         """The SCRAM credentials in ZooKeeper, by user and mechanism."""
         self.metadata: ClusterMetadata | None = None
@@ -150,6 +153,20 @@ class ServedEndpoint:
                     return one
             self._more = anyio.Event()
             await self._more.wait()
+
+    async def has_counted(
+        self, what: str, is_so: Callable[[ListenerCounts], bool], listener: str | None = None
+    ) -> ListenerCounts:
+        """Wait until the counts of a listener's connections are so. The front reports them
+        periodically."""
+
+        def counts() -> ListenerCounts | None:
+            found = self.endpoint.connections.by_listener()[listener or self.listener]
+            return found if is_so(found) else None
+
+        found = await until_found(counts, f"the front counts {what}", 10)
+        assert found is not None
+        return found
 
     async def has_only(self, count: int) -> None:
         """Wait for `count` events, and check that no other follows."""

@@ -45,7 +45,7 @@ async def answered_in_time(served: ServedEndpoint, partitions: int = 1) -> Async
     async def ask(broker: Client) -> None:
         while not stop.is_set() or len(during_block) < ENOUGH:
             during_block.append(await seconds_of(broker))
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # The other clients are served.
 
     async with Client(served.port) as broker, anyio.create_task_group() as tasks:
         alone = [await seconds_of(broker) for _ in range(ENOUGH)]

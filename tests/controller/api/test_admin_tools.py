@@ -187,7 +187,7 @@ async def test_timeout_of_a_request_starts_when_it_arrives(serve: Serve) -> None
         second.send(CREATE_TOPICS, 7, create_topics("u"))
         second.send(CREATE_TOPICS, 7, create_topics("x", timeout_s=0))
         await served.has_only(1)
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.3)  # The second request waits for its turn.
         served.endpoint.answer(created(event))
         _, waited = await served.has_events(2)
         assert isinstance(waited, CreateTopicsReceived)
@@ -294,4 +294,4 @@ async def test_incomplete_large_requests_of_tools_do_not_delay_brokers(
     async with connected(6, served.port) as large, answered_in_time(served, 3000):
         for client in large:
             client.writer.write(pack(">ihhi", 4 * MIB, REASSIGN, 0, 5) + bytes(4 * MIB - 1000))
-        await anyio.sleep(1)
+        await anyio.sleep(1)  # Brokers send requests meanwhile.

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from struct import pack
@@ -44,6 +45,8 @@ from tests.controller.api.client import (
 )
 from tests.controller.api.conftest import KNOWN, Serve, ServedEndpoint
 from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION, CONTROLLED_SHUTDOWN
+from tests.waiting import WAIT_SECONDS, until_found
+from tools.lab.cluster_view import until
 from tools.lab.ports import free_port
 
 NOT_CONTROLLER = 41
@@ -283,7 +286,7 @@ async def test_delayed_daemon_does_not_consider_its_front_hung() -> None:
     watched.answered()
 
     def ask() -> None:
-        time.sleep(0.1)
+        time.sleep(0.1)  # The daemon is delayed.
         asyncio.get_running_loop().call_soon(watched.answered)
 
     with anyio.move_on_after(0.5) as waiting:
@@ -348,12 +351,16 @@ class RetryingClient(Client):
     """A client that waits until the endpoint listens."""
 
     async def __aenter__(self) -> Self:
-        while True:
-            try:
-                await super().__aenter__()
-                return self
-            except ConnectionRefusedError:
-                await asyncio.sleep(0.05)
+        connect = super().__aenter__
+
+        async def connected() -> bool:
+            with suppress(ConnectionRefusedError):
+                await connect()
+                return True
+            return False
+
+        await until(connected, WAIT_SECONDS, "the endpoint listens")
+        return self
 
 
 async def test_front_that_cannot_be_started_is_retried(
@@ -364,8 +371,7 @@ async def test_front_that_cannot_be_started_is_retried(
     served = await serve()
     async with Client(served.port) as broker:
         head = broker.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
-        while "cannot be started" not in caplog.text:
-            await asyncio.sleep(0.01)
+        await until_found(lambda: "cannot be started" in caplog.text, "the error is logged")
         monkeypatch.setattr(sys, "executable", executable)
         assert (await broker.answer_to(head)).producer_id_len == 1000
 

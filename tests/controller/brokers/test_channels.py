@@ -108,7 +108,7 @@ async def test_no_request_leaves_without_a_permit(
     async with broker.listening():
         channels.open(OpenChannel(1, 10, broker.endpoint))
         channels.send(CommandId(7, 0), leader_and_isr())
-        await anyio.sleep(0.2)
+        await anyio.sleep(0.2)  # A request without a permit would arrive.
         assert broker.received == []
         permitted.set()
         await reported.wait(1)
@@ -121,7 +121,7 @@ async def test_requests_wait_until_the_broker_listens(
     """Brokers register before they accept connections."""
     channels.open(OpenChannel(1, 10, broker.endpoint))
     channels.send(CommandId(7, 0), leader_and_isr())
-    await anyio.sleep(0.3)
+    await anyio.sleep(0.3)  # The broker does not listen yet.
     async with broker.listening():
         await reported.wait(1)
     assert reported.events == [answered(CommandId(7, 0))]
@@ -191,6 +191,7 @@ async def test_late_close_does_not_close_the_channel_of_a_newer_epoch(
         channels.close(CloseChannel(1, 10))
         channels.send(CommandId(8, 0), update_metadata())
         await reported.wait(1)
+    assert reported.events == [answered(CommandId(8, 0), epoch=11)]
 
 
 async def test_request_without_a_channel_is_dropped_and_logged(
@@ -428,7 +429,7 @@ async def test_probe_of_a_suspended_broker_ends_after_a_while(
         for _ in range(3):
             channels.probe(ProbeBroker(1, 10, endpoint))
         (probed,) = await reported.wait(1)
-        await anyio.sleep(0.3)
+        await anyio.sleep(0.3)  # The end of another probe would be reported.
     assert isinstance(probed, BrokerProbed)
     assert probed.result == SILENT
     assert len(reported.events) == 1, "one probe at a time"

@@ -40,7 +40,7 @@ from replay.verify.verification import Verification, verify_decisions
 from replay.world.outcomes import carry_out
 from replay.world.zookeeper import ZooKeeper
 from tests.controller.core.cluster import DAEMON, Cluster
-from tools.lab.cluster_view import until
+from tests.waiting import until_found
 
 WAIT_SECONDS = 10.0
 QUIET_SECONDS = 0.03
@@ -290,20 +290,17 @@ class DaemonHarness:
 
     async def until(self, reached: Callable[[], bool], what: str) -> None:
         """Wait until `reached` returns true."""
-
-        async def ask() -> bool:
-            return reached()
-
-        await until(ask, WAIT_SECONDS, what)
+        await until_found(reached, what, WAIT_SECONDS)
 
     async def until_quiet(self) -> None:
         """Wait until the daemon has carried out a command, and then none for QUIET_SECONDS."""
-        while not any(isinstance(one, Done) for one in self.trace):
-            await anyio.sleep(QUIET_SECONDS)
+        await self.until(
+            lambda: any(isinstance(one, Done) for one in self.trace), "a command is carried out"
+        )
         seen = 0
         while len(self.trace) > seen:
             seen = len(self.trace)
-            await anyio.sleep(QUIET_SECONDS)
+            await anyio.sleep(QUIET_SECONDS)  # The next command would be carried out.
 
     def has_expired(self) -> bool:
         """Whether the end of a session is in the log."""

@@ -79,7 +79,7 @@ class AppliedSettings:
                 await self._more.wait()
 
 
-async def test_quotas_are_followed(
+async def test_changed_quotas_of_addresses_are_applied(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(followed_settings, "READ_EVERY_SECONDS", 0.01)

@@ -67,7 +67,7 @@ async def test_short_pause_of_a_broker_changes_nothing(lab_cluster: LabCluster) 
     await lab_cluster.until_in_sync("short-pause", 3)
     before = await lab_cluster.view.states("short-pause")
     lab_cluster.lab.brokers[0].pause()
-    await asyncio.sleep(1.5)
+    await asyncio.sleep(1.5)  # Shorter than the session of the broker.
     lab_cluster.lab.brokers[0].resume()
     # A change that needs this broker shows that it works.
     await lab_cluster.create_topic("after-short-pause", {0: [1, 2, 3]})

@@ -244,7 +244,7 @@ async def test_daemon_paused_during_an_append_keeps_the_role(tmp_path: Path) -> 
     def pause() -> None:
         harness.log.before_append = lambda: None
         loop.call_soon_threadsafe(time.sleep, 0.6)
-        time.sleep(0.65)
+        time.sleep(0.65)  # The writer thread is paused, too.
         stored.set()
 
     async with harness.running():
@@ -267,7 +267,7 @@ async def test_slow_encoding_is_not_taken_for_a_slow_disk(
 
     def encode_slowly(issued: Issued) -> CommandRecord:
         if not encoded.is_set():
-            time.sleep(0.5)
+            time.sleep(0.5)  # Longer than an append may take.
             encoded.set()
         return encode(issued)
 

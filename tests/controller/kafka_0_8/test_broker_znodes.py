@@ -31,7 +31,7 @@ def test_paths_are_those_of_the_design() -> None:
     ]
 
 
-def test_content_is_read() -> None:
+def test_content_of_each_znode_is_decoded() -> None:
     change = StateChange("close-replica", "t", 0)
     assert znodes.read_brokers(PATH, b"3,1,2") == (3, 1, 2)
     assert znodes.read_leader(PATH, b"3;7") == Leader(3, 7)

@@ -22,6 +22,7 @@ from eventstore.writer import LogWriter
 from replay.world.kafka_0_8.cluster import Cluster08
 from replay.world.requests import GetData
 from tests.controller.daemon.peers import Trace, WatchedLog, WorldConnection
+from tests.waiting import until_found
 from tools.lab.ports import HOST, free_port
 
 WAIT_SECONDS = 10.0
@@ -124,14 +125,11 @@ class Brokers:
             for process in self.processes.values():
                 if process.runs:
                     process.zookeeper.report_changes()
-            await anyio.sleep(0.01)
+            await anyio.sleep(0.01)  # The brokers run meanwhile.
 
     async def until(self, reached: Callable[[], Any], what: str) -> None:
         """Wait until `reached` returns true."""
-        with anyio.move_on_after(WAIT_SECONDS):
-            while not reached():
-                await anyio.sleep(0.01)
-        assert reached(), what
+        await until_found(reached, what, WAIT_SECONDS)
 
     async def until_in_sync(self, topic: str, isr: str) -> None:
         """Wait until the ISR of partition 0 has these brokers."""

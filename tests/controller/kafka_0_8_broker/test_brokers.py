@@ -34,6 +34,7 @@ from replay.logs.decode import UPCASTERS
 from replay.world.kafka_0_8.broker_process import BrokerProcess
 from tests.controller.daemon.peers import Done, Stored
 from tests.controller.kafka_0_8_broker.harness import Brokers, Process, T, header_of
+from tests.waiting import until_found
 from tools.lab.ports import HOST
 
 pytestmark = pytest.mark.slow
@@ -329,13 +330,10 @@ async def test_nothing_is_sent_for_a_session_that_has_ended(tmp_path: Path) -> N
     inbox.put(SessionExpired(1), "session")
     with log:
         running = asyncio.create_task(broker.run())
-        while log.tip.last_seq < 2:
-            await anyio.sleep(0.01)
+        await until_found(lambda: log.tip.last_seq >= 2, "both events are in the log")
         assert zookeeper.submitted == []
         inbox.put(SessionConnected(2, 6000, "world", False), "session")
-        with anyio.fail_after(10):
-            while not zookeeper.submitted:
-                await anyio.sleep(0.01)
+        await until_found(lambda: zookeeper.submitted, "a command is sent")
         broker.stop()
         await running
 

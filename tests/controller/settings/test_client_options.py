@@ -35,7 +35,7 @@ def test_properties_of_plaintext_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("quote", ['"', "'"])
-def test_login_is_read(tmp_path: Path, quote: str) -> None:
+def test_login_of_the_jaas_configuration_is_read(tmp_path: Path, quote: str) -> None:
     login = f"{LOGIN} username={quote}me{quote} password={quote}it is;x{quote};"
     file = given(
         tmp_path,

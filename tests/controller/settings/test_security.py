@@ -350,4 +350,5 @@ def test_class_that_refold_cannot_run_is_refused_by_name(
 
 def test_kafkas_default_classes_are_allowed(tmp_path: Path) -> None:
     builder = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
-    loaded(tmp_path, {"principal.builder.class": builder, "sasl.login.class": ""})
+    classes = {"principal.builder.class": builder, "sasl.login.class": ""}
+    assert loaded(tmp_path, classes) == loaded(tmp_path, {})

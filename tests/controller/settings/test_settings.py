@@ -210,7 +210,8 @@ def test_plugins_and_kraft_are_refused_by_name(tmp_path: Path, line: str) -> Non
 
 
 def test_refused_keys_may_be_off(tmp_path: Path) -> None:
-    loaded(tmp_path, "zookeeper.metadata.migration.enable=false\nauthorizer.class.name=")
+    off = loaded(tmp_path, "zookeeper.metadata.migration.enable=false\nauthorizer.class.name=")
+    assert off == loaded(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["server.properties", "refold.toml"])

@@ -43,6 +43,7 @@ from controller.zookeeper.reads import EVENT_DATA_BYTES_MAX
 from tests.controller.zookeeper.client import Client, client_of
 from tests.controller.zookeeper.ensemble import ensemble
 from tests.controller.zookeeper.proxy import proxy_to
+from tests.waiting import until_found
 from tools.lab import Lab, ZooKeeperServer
 from tools.lab.ports import free_port
 from tools.setup.jars import fetch, pyspark_jars
@@ -250,7 +251,7 @@ async def test_long_network_cut_ends_the_session(zookeeper: ZooKeeperServer) -> 
 async def test_paused_event_loop_does_not_end_the_session(zookeeper: ZooKeeperServer) -> None:
     async with client_of(zookeeper.connect, 4000) as client:
         await create(client, "/held", ephemeral=True)
-        time.sleep(3)
+        time.sleep(3)  # Longer than a server waits for a ping.
         assert (await client.nth(SessionConnected, 2)).renewed
         assert await create(client, "/held") == [NODE_EXISTS]
         assert not [one for one in client.events if isinstance(one, SessionExpired)]
@@ -320,10 +321,9 @@ async def test_connection_without_any_server_reports_the_reason_and_can_be_close
     client = Client(f"127.0.0.1:{free_port()}", 4000)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(client.connection.run)
+        fault = await until_found(lambda: client.connection.fault, "the connection has a fault", 5)
+        assert "no connection to 127.0.0.1:" in fault
         with anyio.fail_after(5):
-            while not client.connection.fault:
-                await anyio.sleep(0.01)
-            assert "no connection to 127.0.0.1:" in client.connection.fault
             await client.connection.close()
     assert client.events == []
 

@@ -1,8 +1,8 @@
 """Sessions on a real ZooKeeper with TLS and SASL, compared with those of kazoo."""
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from kazoo.security import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE, make_digest_ac
 
 from controller.core.operations import NO_AUTH, OK, Create, SetData
 from controller.operator.errors import ZooKeeperUnavailable
-from controller.operator.zookeeper_client import ZooKeeperClient
+from controller.operator.zookeeper_client import Znode, ZooKeeperClient
 from controller.security.stores import StoreSettings
 from controller.security.tls import ReloadedContext, TlsSettings, client_context
 from controller.zookeeper.acls import CREATOR_ACLS
@@ -23,7 +23,9 @@ from controller.zookeeper.connection import ZooKeeperSecurity
 from controller.zookeeper.digest_md5 import digest_login, sasl_login
 from controller.zookeeper.login import Login
 from controller.zookeeper.servers import parse_connect_string
+from tests.waiting import WAIT_SECONDS
 from tools.lab import Lab, ZooKeeperServer
+from tools.lab.cluster_view import until
 from tools.lab.secured import USER, ZOOKEEPER_PASSWORD, SecuredFiles
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
@@ -124,12 +126,13 @@ async def test_session_logs_in_again_on_its_next_connection(secured: SecuredServ
         await secured.server.restart()
         with anyio.fail_after(30):
             await changed.wait()
-            while True:
-                try:
-                    (found,) = await client.read(("/config/users",))
-                    break
-                except ZooKeeperUnavailable:
-                    await anyio.sleep(0.1)
+
+        async def read() -> Sequence[Znode | None]:
+            with suppress(ZooKeeperUnavailable):
+                return await client.read(("/config/users",))
+            return ()
+
+        (found,) = await until(read, WAIT_SECONDS, "the client has a session again")
     assert found is not None
     assert found.data == b"1"
 

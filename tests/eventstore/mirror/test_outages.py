@@ -52,7 +52,7 @@ async def test_mirror_ends_without_a_broker(lab: Lab, tmp_path: Path) -> None:
             await published.wait()
             lab.brokers[0].kill()
             writer.append([event(1)], [])
-            await anyio.sleep(1)  # the mirror has sent records
+            await anyio.sleep(1)  # The mirror sends the records, and waits for the broker.
             begun = time.monotonic()
             tasks.cancel_scope.cancel()
         assert time.monotonic() - begun < END_MAX_S

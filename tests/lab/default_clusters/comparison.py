@@ -45,6 +45,7 @@ from tests.lab.default_clusters.crafted_requests import (
 from tools.bench.stub_brokers import StubBrokers
 from tools.bench.zookeeper_reads import client_of
 from tools.lab import Lab
+from tools.lab.cluster_view import until
 
 PAGE = Path(__file__).parents[3] / "docs" / "endpoint-answers.md"
 BEGIN = "<!-- The table is written by python -m tests.lab.default_clusters.comparison -->\n"
@@ -175,12 +176,12 @@ async def _all_answers(port: int, epochs: Mapping[int, int]) -> Answers:
 async def _until_loaded(client: Client, epochs: Mapping[int, int]) -> None:
     """Waits for the end of the failover, when the controller answers with a partition's state."""
     present = next(case for case in ALTER_CASES if case.what == "the present state")
-    async with asyncio.timeout(20):
-        while True:
-            answer = await client.ask(ALTER_PARTITION, 3, alter_partition(present, 3, epochs))
-            if answer.topics:
-                return
-            await asyncio.sleep(0.1)
+
+    async def is_answered() -> bool:
+        answer = await client.ask(ALTER_PARTITION, 3, alter_partition(present, 3, epochs))
+        return bool(answer.topics)
+
+    await until(is_answered, 20, "the controller answers with a partition's state")
 
 
 async def _sent(port: int, frame: bytes) -> Any:

@@ -140,7 +140,7 @@ async def answers_timed(lab_cluster: DefaultLabCluster) -> AsyncIterator[list[fl
                 answer = await client.answer_to(HEAD)
                 seconds.append(time.monotonic() - began)
                 assert answer.error_code == 0
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.05)  # The bad clients are served.
 
     async with asyncio.TaskGroup() as tasks:
         asking = tasks.create_task(ask())

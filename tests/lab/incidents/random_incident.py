@@ -91,7 +91,7 @@ class RandomIncident:
             if time.monotonic() > end:
                 return
             await self._say(await self._do(act))
-            await anyio.sleep(pause)
+            await anyio.sleep(pause)  # The plan has the pauses.
 
     async def settle(self) -> None:
         """Starts all brokers, makes refold the controller, and waits for the required state.

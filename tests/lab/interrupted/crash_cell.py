@@ -326,7 +326,7 @@ class Run:
     async def _until_quiet(self) -> None:
         count, since = 0, time.monotonic()
         while not count or time.monotonic() - since < QUIET_SECONDS:
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # The time without a command is measured.
             found = len(self._commands.read())
             if found != count:
                 count, since = found, time.monotonic()
@@ -447,7 +447,7 @@ class Run:
             lost = await traffic.finish()
             if lost:
                 self._keep(topic)
-                await asyncio.sleep(SECOND_READING_SECONDS)
+                await asyncio.sleep(SECOND_READING_SECONDS)  # Late records may arrive.
                 again = await traffic.finish()
                 text = f"{len(lost)} acknowledged records are lost, {min(lost)} to {max(lost)}"
                 violations.append(f"{text}; {len(again)} at a second reading")

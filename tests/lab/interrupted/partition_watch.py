@@ -124,7 +124,7 @@ class PartitionWatch:
             now = time.monotonic()
             self.longest_pause = max(self.longest_pause, now - last)
             last = now
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)  # The states are sampled.
 
     async def _look(self) -> None:
         """The cancellation is read first, so that a state can only be newer."""

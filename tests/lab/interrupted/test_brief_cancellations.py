@@ -15,7 +15,7 @@ DELAYS_MS = (0, 0, 1, 1, 2, 2, 3, 3)
 async def cancel_briefly(moving: Moving, delay_ms: float) -> None:
     """Creates the znode and deletes it after a delay."""
     await moving.view.create(REASSIGN_CANCEL, CANCEL_CONTENT.decode())
-    await asyncio.sleep(delay_ms / 1000)
+    await asyncio.sleep(delay_ms / 1000)  # The znode exists for this time.
     await moving.view.delete(REASSIGN_CANCEL)
 
 

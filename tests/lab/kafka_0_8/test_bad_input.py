@@ -170,7 +170,7 @@ async def test_empty_isr_is_reported_once_and_shown(brokers: Brokers) -> None:
     await until_reported(brokers, 1, f"{path} cannot be read as broker ids")
     problem = (await brokers.status()).problems[path]
     assert problem.startswith("cannot be read as broker ids and a leader epoch such as 1,2;7")
-    await anyio.sleep(3)
+    await anyio.sleep(3)  # A second report would be logged.
     assert sum(path in one for one in messages(brokers.broker(1))) == 1
     await write(brokers, SetData(path, found.data, -1))
     await assert_unharmed(brokers)

@@ -49,7 +49,7 @@ async def test_brokers_log_in_again_on_their_connections(tmp_path: Path) -> None
             await timed(lambda: in_sync(2), "broker 1 is out of the ISR")
             await first.start()
             await timed(lambda: in_sync(1, 2), "broker 1 is in sync again")
-            await anyio.sleep(SESSION_S + 1)
+            await anyio.sleep(SESSION_S + 1)  # The logins expire.
         prefix = "kafka_server_socket_server_metrics_"
 
         async def has_renewed() -> bool:

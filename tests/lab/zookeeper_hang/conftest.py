@@ -52,7 +52,7 @@ class HangCluster(LabCluster):
         """The server, or the leader of the ensemble, is suspended for a while (SIGSTOP)."""
         async with self.without_session():
             self.leader.pause()
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(seconds)  # The server hangs for this time.
             self.leader.resume()
 
 

@@ -73,7 +73,7 @@ async def test_daemon_acts_on_nothing_while_zookeeper_is_dead_and_goes_on_after_
         for server in dead:
             server.kill()
         cluster.lab.brokers[0].kill()
-        await asyncio.sleep(DEAD_SECONDS)
+        await asyncio.sleep(DEAD_SECONDS)  # ZooKeeper is dead for this time.
         found = await status(status_socket)
         zookeeper = found["zookeeper"]
         assert isinstance(zookeeper, dict)

@@ -35,7 +35,7 @@ def corrupted(folder: Path, copy: Path, how: str, seed: int) -> tuple[Corruption
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
-def test_change_is_reported(recording: str, seed: int, folder_of: Get) -> None:
+def test_random_corruption_is_reported(recording: str, seed: int, folder_of: Get) -> None:
     [trial] = trials(folder_of(recording), [seed])
     assert trial.is_reported, trial.corruption
     assert trial.result.unexplained or trial.result.requests.unexplained

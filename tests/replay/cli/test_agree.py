@@ -377,7 +377,7 @@ def test_folder_with_one_log_is_read_and_one_with_several_is_rejected(
     assert f"give one of {tmp_path / 'run-1'} (" in result.stderr
 
 
-def test_incident_is_compared(log: Path, tmp_path: Path) -> None:
+def test_packed_log_of_an_incident_is_compared(log: Path, tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "log.tar.xz", "w:xz") as packed:
         packed.add(log, "log")
     result = refold("agree", tmp_path)

@@ -5,13 +5,13 @@ import signal
 import subprocess
 import sys
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.replay.cli.command import REFOLD
 from tests.replay.stock_clusters.zookeeper_log.samples import log_file
+from tests.waiting import block_until_found
 from tools.zookeeper_log.generated_history import transactions
 
 LONG = 30_000
@@ -47,9 +47,7 @@ def test_signal_leaves_no_files(
         stderr=subprocess.PIPE,
         text=True,
     )
-    while not any(tmp_path.rglob("*.refold")):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
+    block_until_found(lambda: any(tmp_path.rglob("*.refold")), "the log is begun", process=process)
     for _ in range(2):
         process.send_signal(number)
     output, errors = process.communicate(timeout=30)

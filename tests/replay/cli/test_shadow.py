@@ -5,7 +5,6 @@ import json
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -15,6 +14,7 @@ from msgspec import structs
 
 from replay.shadow.status import read_status, write_status
 from tests.replay.cli.command import REFOLD, refold
+from tests.waiting import block_until_found
 
 Get = Callable[[str], Path]
 SHADOW = ("run", "--mode", "shadow")
@@ -53,12 +53,14 @@ class ShadowProcess:
 
     def until(self, text: str) -> None:
         """Wait for a message."""
-        for _ in range(600):
+
+        def is_logged() -> bool:
             if any(text in one["message"] for one in self.messages()):
-                return
+                return True
             assert self._process.poll() is None, (self.logs.parent / "messages").read_text()
-            time.sleep(0.1)
-        raise AssertionError(f"no message with {text!r}: {self.messages()}")
+            return False
+
+        block_until_found(is_logged, f"the shadow logs {text!r}", 60)
 
     def kill(self) -> None:
         self._process.kill()

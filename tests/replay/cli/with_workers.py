@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.replay.cli.command import REFOLD
+from tests.waiting import block_until_found
 
 WORKERS = 2
 _ENDS_S = 30.0
@@ -28,25 +29,24 @@ class CommandWithWorkers:
         self.workers = self._await_workers()
 
     def _await_workers(self) -> list[int]:
-        while True:
-            assert self.process.poll() is None, self.process.communicate()
+        def begun() -> list[int]:
             children = [
                 int(id)
                 for id, parent, command in _processes()
                 if int(parent) == self.process.pid and "spawn_main" in command
             ]
-            if len(children) == WORKERS and all(map(_has_begun, children)):
-                return children
-            time.sleep(0.05)
+            are_complete = len(children) == WORKERS and all(map(_has_begun, children))
+            return children if are_complete else []
+
+        return block_until_found(begun, f"{WORKERS} workers begin", _ENDS_S, process=self.process)
 
     def ended(self) -> tuple[int, str, str]:
         """Exit status, output and errors of the command, which ends in time without workers."""
         began = time.monotonic()
         output, errors = self.process.communicate(timeout=60)
         assert time.monotonic() - began < _ENDS_S
-        while _running(self.workers):
-            assert time.monotonic() - began < _ENDS_S
-            time.sleep(0.05)
+        left_s = began + _ENDS_S - time.monotonic()
+        block_until_found(lambda: not _running(self.workers), "the workers exit", left_s)
         return self.process.returncode, output, errors
 
     def kill_all(self) -> None:

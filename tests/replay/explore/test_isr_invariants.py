@@ -54,7 +54,7 @@ def test_bounced_broker_may_join_again_before_the_controller_is_idle() -> None:
     assert not made.reported
 
 
-def test_last_member_stays() -> None:
+def test_last_member_of_an_isr_may_stay_when_its_broker_is_dead() -> None:
     made = history(3)
     for broker in (1, 2):
         made.invariant.noticed(REFOLD, "broker_failed", f"broker {broker}")

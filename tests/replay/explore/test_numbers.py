@@ -30,7 +30,7 @@ def test_same_seed_makes_the_same_choices() -> None:
     assert choices(5) != choices(6)
 
 
-def test_bounds_are_kept() -> None:
+def test_random_numbers_are_within_their_bounds() -> None:
     numbers = RandomNumbers(0)
     assert {numbers.between(2, 4) for _ in range(100)} == {2, 3, 4}
     assert sorted(numbers.sample([1, 2, 3], 9)) == [1, 2, 3]

@@ -207,7 +207,7 @@ def test_verdict_names_changes_of_acls_only_as_absent_from_the_world() -> None:
     assert not any("AclChange" in one for one in reachable)
 
 
-def test_coverage_adds_up() -> None:
+def test_coverage_of_several_runs_is_added_up() -> None:
     total = Coverage()
     for seed in (1, 2):
         done = Run(small(), mix(small(), RandomNumbers(seed)))

@@ -43,7 +43,7 @@ def test_saved_run_is_read_back_and_runs_again(folder: Path, scenario: Scenario)
     assert read_run(folder / "run.json") == saved
 
 
-def test_logs_replay(folder: Path) -> None:
+def test_logs_of_a_saved_run_replay_without_a_difference(folder: Path) -> None:
     logs = sorted(one.name for one in folder.iterdir() if one.is_dir())
     assert logs == ["refold-100-run-1", "refold-101-run-1"]
     for name in logs:

@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from replay.fleet.errors import FleetError
 from replay.fleet.ingest import IngestResult, ingest
 from tests.replay.fleet.driver import rows_collected
 from tests.replay.fleet.replaying.logs import write_rolled
+from tests.waiting import SPARK_SECONDS, block_until_found
 from tools.fleet.histories import History, simulated_history, write_log
 
 pytestmark = [
@@ -193,9 +193,12 @@ def test_ctrl_c_ends_without_output_of_spark(short_history: History, tmp_path: P
     process = subprocess.Popen(
         [*command, "--out", str(out), "--master", "local[1]"], stderr=subprocess.PIPE, text=True
     )
-    while not list(out.glob("staging/*/inputs.parquet")):
-        assert process.poll() is None
-        time.sleep(0.05)
+    block_until_found(
+        lambda: list(out.glob("staging/*/inputs.parquet")),
+        "the ingest writes its list of inputs",
+        SPARK_SECONDS,
+        process=process,
+    )
     process.send_signal(signal.SIGINT)
     _, output = process.communicate(timeout=60)
     assert process.returncode == 2
@@ -285,8 +288,12 @@ def test_ingest_killed_while_writing_can_be_repeated(
         start_new_session=True,
     )
     try:
-        while process.poll() is None and not list(out.glob("staging/*/records/cluster=*")):
-            time.sleep(0.01)
+        block_until_found(
+            lambda: list(out.glob("staging/*/records/cluster=*")),
+            "the ingest writes records",
+            SPARK_SECONDS,
+            process=process,
+        )
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

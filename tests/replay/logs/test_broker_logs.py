@@ -117,7 +117,7 @@ def test_decisions_have_their_rules(log: Path) -> None:
     assert "fetch t-0" in run("decisions", log, "--all")[1]
 
 
-def test_decisions_are_selected(log: Path) -> None:
+def test_decisions_are_selected_by_rule_kind_and_subject(log: Path) -> None:
     lines = run("decisions", log, "--rule", "I-01", "--json")[1].splitlines()
     assert {json.loads(one)["rule"] for one in lines} == {
         "I-01 remove a follower that lags for KeepInSyncTime from the ISR"

@@ -172,7 +172,7 @@ MOVING = {
         ),
     ],
 )
-def test_reassignment_is_found(znodes: dict[str, Content], where: str) -> None:
+def test_reassignment_in_progress_is_an_error(znodes: dict[str, Content], where: str) -> None:
     one = problem(znodes)
     assert (one.check, one.level, one.where) == ("reassignments", "error", (where,))
 

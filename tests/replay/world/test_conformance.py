@@ -300,7 +300,7 @@ async def test_sessions_expire_at_the_tick_that_the_simulation_computes(lab: Lab
         Sessions().touch(session, now_ms())
         expected[path] = session.expires_ms
         dying.abandon()
-        time.sleep(0.9)
+        time.sleep(0.9)  # The sessions expire at different ticks.
     watching.await_events(len(expected))
     expired: dict[str, int] = {}
     while len(expired) < 4:

@@ -5,11 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import anyio
 import pytest
 from aiokafka.client import AIOKafkaClient
 
 from tools.lab import Lab, LabError, ZooKeeperServer
+from tools.lab.cluster_view import until
 from tools.setup.jars import cache_folder
 
 pytestmark = pytest.mark.lab
@@ -26,9 +26,10 @@ async def live_brokers(bootstrap: str) -> set[int]:
 
 
 async def until_live(bootstrap: str, expected: set[int]) -> None:
-    with anyio.fail_after(30):
-        while await live_brokers(bootstrap) != expected:
-            await anyio.sleep(0.1)
+    async def are_live() -> bool:
+        return await live_brokers(bootstrap) == expected
+
+    await until(are_live, 30, f"the live brokers are {expected}")
 
 
 @pytest.mark.ci

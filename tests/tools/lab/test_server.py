@@ -1,6 +1,5 @@
 """Starting and stopping a server process, with a small server instead of ZooKeeper and Kafka."""
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from tests.waiting import until_found
 from tools.lab.ports import HOST, free_port
 from tools.lab.server import LabError, Server
 
@@ -56,12 +56,6 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-async def until_gone(pid: int) -> None:
-    with anyio.fail_after(10):
-        while is_alive(pid):
-            await asyncio.sleep(0.01)
 
 
 async def test_started_server_answers_and_killed_server_does_not_exist(tmp_path: Path) -> None:
@@ -132,7 +126,7 @@ async def test_server_ends_with_the_process_that_started_it(
         pid = int(owner.stdout.readline())
         assert is_alive(pid)
         owner.send_signal(number)
-    await until_gone(pid)
+    await until_found(lambda: not is_alive(pid), "the server exits", 10)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends it on Linux only")
@@ -141,5 +135,5 @@ async def test_server_ends_with_its_guard(tmp_path: Path) -> None:
     await server.start()
     pid = server.pid
     os.kill(int(Path(f"/proc/{pid}/stat").read_text().split()[3]), signal.SIGKILL)
-    await until_gone(pid)
+    await until_found(lambda: not is_alive(pid), "the server exits", 10)
     assert server.state == "down"

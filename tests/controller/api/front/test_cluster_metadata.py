@@ -191,12 +191,9 @@ async def test_request_that_only_a_broker_answers_is_counted_and_logged_once(
             await log_in_plain(client, "secret")
             client.send(FIND_COORDINATOR, 0, request)
             assert await client.closed()
-    async with asyncio.timeout(5):
-        while True:
-            counts = secured.endpoint.connections.by_listener()[LISTENER]
-            if counts.closed.get("not passed on") == 3:
-                break
-            await asyncio.sleep(0.05)
+    await secured.has_counted(
+        "3 closed connections", lambda one: one.closed.get("not passed on") == 3
+    )
     (line,) = [one.getMessage() for one in caplog.records if "FindCoordinator" in one.getMessage()]
     assert line.startswith(
         "closed the connection of 127.0.0.1: FindCoordinator is a request for a broker, which "

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 
 import anyio
 import pytest
@@ -32,18 +31,6 @@ async def ask(client: Client) -> None:
         await client.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
 
 
-async def until(
-    served: ServedEndpoint, is_so: Callable[[ListenerCounts], bool], listener: str = LISTENER
-) -> ListenerCounts:
-    """Wait until the counts of a listener are so."""
-    with anyio.fail_after(10):
-        while True:
-            found = served.endpoint.connections.by_listener()[listener]
-            if is_so(found):
-                return found
-            await asyncio.sleep(0.05)
-
-
 async def test_listener_with_its_own_limit_replaces_its_own_connection(serve: Serve) -> None:
     quotas = {"CLIENTS": ListenerQuota(connections_max=1)}
     served = await serve(names=("CLIENTS", "INTERNAL"), of_listeners=quotas)
@@ -57,7 +44,9 @@ async def test_listener_with_its_own_limit_replaces_its_own_connection(serve: Se
         await ask(second)
         await ask(broker)
         await ask(other)
-        await until(served, lambda one: one.closed == {"replaced": 1}, "CLIENTS")
+        await served.has_counted(
+            "the replaced connection", lambda one: one.closed == {"replaced": 1}, "CLIENTS"
+        )
 
 
 async def test_address_without_connections_is_refused(serve: Serve) -> None:
@@ -68,7 +57,9 @@ async def test_address_without_connections_is_refused(serve: Serve) -> None:
         async with Client(served.port, "127.0.0.2") as second:
             assert await known.closed()
             await ask(second)
-        await until(served, lambda one: one.closed == {"refused": 1, "replaced": 1})
+        await served.has_counted(
+            "both clients", lambda one: one.closed == {"refused": 1, "replaced": 1}
+        )
 
 
 async def test_connections_beyond_the_rate_wait(serve: Serve) -> None:
@@ -80,7 +71,9 @@ async def test_connections_beyond_the_rate_wait(serve: Serve) -> None:
             await ask(client)
     # Five at once, and then one every 0.2 s.
     assert 0.4 < loop.time() - begun < 4
-    found = await until(served, lambda one: one.created == 8 and one.open == 0)
+    found = await served.has_counted(
+        "8 closed connections", lambda one: one.created == 8 and one.open == 0
+    )
     assert found.throttled_ms > 0
     assert found.closed == {}
 
@@ -99,7 +92,9 @@ async def test_address_beyond_its_rate_is_refused(serve: Serve) -> None:
         ):
             assert await third.closed()
             assert await unwanted.closed()
-        found = await until(served, lambda one: one.closed == {"address rate": 2})
+        found = await served.has_counted(
+            "2 refused connections", lambda one: one.closed == {"address rate": 2}
+        )
         assert found.created == 5
         await ask(other)
 
@@ -180,7 +175,7 @@ async def test_handshakes_that_fail_or_take_too_long_are_counted(serve: Serve) -
         assert (await log_in_plain(wrong, "guess")).error_code
         assert not (await log_in_plain(ok, "secret")).error_code
         assert await slow.closed()
-        found = await until(served, lambda one: one.failed_logins == 2)
+        found = await served.has_counted("2 failed logins", lambda one: one.failed_logins == 2)
         assert found.logins == 1
         assert found.closed["handshake timeout"] == found.closed["authentication"] == 1
 
@@ -191,7 +186,7 @@ async def test_plain_connections_are_no_logins(serve: Serve) -> None:
     async with Client(served.port) as client:
         client.writer.write((1001).to_bytes(4, "big"))
         assert await client.closed()
-    found = await until(served, lambda one: bool(one.closed))
+    found = await served.has_counted("the closed connection", lambda one: bool(one.closed))
     assert (found.created, found.logins) == (1, 0)
 
 
@@ -201,7 +196,7 @@ async def test_idle_connections_and_bad_requests_are_counted(serve: Serve) -> No
         large.writer.write((1001).to_bytes(4, "big"))
         assert await large.closed()
         assert await idle.closed()
-        found = await until(served, lambda one: len(one.closed) == 2)
+        found = await served.has_counted("2 reasons", lambda one: len(one.closed) == 2)
         assert found.closed == {"idle": 1, "request": 1}
 
 

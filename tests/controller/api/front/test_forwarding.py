@@ -24,6 +24,7 @@ from tests.controller.api.client import (
 from tests.controller.api.conftest import OWN_ID, Serve, ServedEndpoint, echo
 from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS
 from tests.scripted_broker import OFFERED, Received, ScriptedBroker, never
+from tests.waiting import until_found
 from tools.lab.ports import free_port
 
 CREATE_TOPICS, ALTER_REPLICA_LOG_DIRS = 19, 34
@@ -60,7 +61,7 @@ async def test_own_and_forwarded_answers_keep_the_order_of_the_requests(
     with_broker: ServedEndpoint, broker: ScriptedBroker
 ) -> None:
     async def slow(received: Received) -> bytes | None:
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1)  # The broker is slow.
         return received.answer(b"")
 
     broker.script = slow
@@ -369,13 +370,20 @@ async def test_slow_broker_that_responds_is_waited_for(served: ServedEndpoint) -
 
 
 async def test_client_waits_while_no_broker_responds(serve: Serve) -> None:
-    """The request stays with the first broker, since no other responds either."""
+    """The request is sent to each broker once."""
     served = await serve()
     async with two_brokers(served) as (first, second), Client(served.port) as client:
+
+        def received() -> int:
+            return len(first.received) + len(second.received)
+
+        before = received()
         first.is_paused = second.is_paused = True
         client.send(METADATA, 12, metadata_request())
-        await asyncio.sleep(2.5)
+        await until_found(lambda: received() == before + 2, "both brokers have the request")
+        await asyncio.sleep(1.5)  # No broker responds to the front's checks.
         first.resume()
         second.resume()
         async with asyncio.timeout(5):
             await client.receive()
+        assert received() == before + 2

@@ -3,6 +3,8 @@
 import asyncio
 from typing import cast
 
+from anyio.lowlevel import checkpoint
+
 from controller.api.connection_counts import ListenerCounts
 from controller.api.front.admission import Admission
 from controller.api.front.broker_rights import BrokerRights
@@ -63,7 +65,7 @@ async def test_client_with_many_requests_waits_for_its_turn_before_each() -> Non
     serving = asyncio.create_task(client.serve())
     turns_of_others = 0
     while not serving.done():
-        await asyncio.sleep(0)
+        await checkpoint()
         turns_of_others += 1
     assert taker.answers == REQUESTS
     assert turns_of_others >= REQUESTS

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import ExitStack
 
 import pytest
+from anyio.lowlevel import checkpoint
 
 from controller.api.front.pending_requests import PendingRequests
 from controller.api.front.request_quotas import MemoryPool, RateLimiter
@@ -42,9 +43,9 @@ async def test_memory_is_granted_in_order_of_arrival() -> None:
     budget = MemoryPool(100)
     give_back = await budget.take(60)
     large = asyncio.create_task(budget.take(100))
-    await asyncio.sleep(0)
+    await checkpoint()
     small = asyncio.create_task(budget.take(10))
-    await asyncio.sleep(0)
+    await checkpoint()
     assert not small.done()
     give_back()
     (await large)()
@@ -55,7 +56,7 @@ async def test_cancelled_waiter_passes_its_turn_to_the_next() -> None:
     budget = MemoryPool(100)
     await budget.take(60)
     large = asyncio.create_task(budget.take(100))
-    await asyncio.sleep(0)
+    await checkpoint()
     small = asyncio.create_task(budget.take(40))
     large.cancel()
     await small
@@ -91,7 +92,7 @@ async def test_resources_of_a_request_are_held_until_the_response() -> None:
     with ExitStack() as held:
         held.callback(await budget.take(100))
         waiting = pending.ask(7, event_of(pending.number()), held.pop_all())
-        await asyncio.sleep(0)
+        await checkpoint()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
@@ -105,7 +106,7 @@ async def test_answer_without_a_waiting_request_is_ignored() -> None:
     pending = PendingRequests(lambda _: None, first_number=1)
     pending.answered(AllocateProducerIdsResponse(99, 0))
     waiting = pending.ask(7, event_of(pending.number()), ExitStack())
-    await asyncio.sleep(0)
+    await checkpoint()
     assert not waiting.done()
     pending.answered(AllocateProducerIdsResponse(1, 0))
     assert (await waiting).request == 1

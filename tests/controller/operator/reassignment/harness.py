@@ -146,7 +146,7 @@ class ReassignHarness:
 
         async def repeat() -> None:
             while True:
-                await anyio.sleep(0.01)
+                await anyio.sleep(0.01)  # The command runs meanwhile.
                 act()
 
         async with anyio.create_task_group() as tasks:

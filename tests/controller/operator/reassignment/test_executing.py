@@ -61,7 +61,7 @@ async def test_originals_are_added_and_the_rollback_assignment_is_printed() -> N
     assert not harness.warnings
 
 
-async def test_submission_completes() -> None:
+async def test_submitted_reassignment_completes() -> None:
     harness = ReassignHarness()
     await run_execute(harness, targets(t0=(4, 5, 6)))
     catch_up(harness.world, 4, 5, 6)

@@ -274,7 +274,7 @@ def test_session_without_lines_counts_as_without_a_log() -> None:
     incident.decide(SetData(STATE, state_json(STAYING, 1, STAYING), 1), "partition_state")
     choices = Choices(is_recorded=True)
     incident.compare(choices)
-    assert not any(one.is_logged for one in choices.made.values())
+    assert {one.is_logged for one in choices.made.values()} == {False}
 
 
 def test_only_reads_of_the_diverging_znodes_are_tried_for_a_logged_event() -> None:

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from replay.fleet.manifest import INGESTED, LogCompleteness
 from replay.fleet.set_aside import SetAsideInput
 from tests.replay.cli.command import refold
 from tests.replay.diff.versions import ROOT
+from tests.waiting import SPARK_SECONDS, block_until_found
 from tools.fleet.histories import simulated_history, write_log
 
 COMMANDS = ("ingest", "decode", "replay", "divergences", "analyse", "report", "live")
@@ -198,9 +198,12 @@ def test_signal_during_the_start_leaves_no_java_process(
     command = [sys.executable, "-m", "replay.cli.main", "fleet", "ingest"]
     command += [str(tmp_path / "logs"), "--out", str(tmp_path / "table"), *LOCAL]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    while not any("SparkSubmit" in one for one in of_session(process.pid)):
-        assert process.poll() is None
-        time.sleep(0.05)
+    block_until_found(
+        lambda: any("SparkSubmit" in one for one in of_session(process.pid)),
+        "the command starts Java",
+        SPARK_SECONDS,
+        process=process,
+    )
     process.send_signal(number)
     _, output = process.communicate(timeout=120)
     assert process.returncode == 2
@@ -210,8 +213,7 @@ def test_signal_during_the_start_leaves_no_java_process(
     )
     assert "Exception" not in output
     assert not (tmp_path / "table").exists()
-    while of_session(process.pid):
-        time.sleep(0.05)
+    block_until_found(lambda: not of_session(process.pid), "every process of the command exits")
 
 
 @pytest.mark.lab
@@ -228,9 +230,12 @@ def test_java_that_is_killed_is_an_error_in_one_line(reached: str, tmp_path: Pat
         text=True,
         start_new_session=True,
     )
-    while not list(out.glob(f"staging/*/{reached}")):
-        assert process.poll() is None
-        time.sleep(0.02)
+    block_until_found(
+        lambda: list(out.glob(f"staging/*/{reached}")),
+        f"the ingest writes {reached}",
+        SPARK_SECONDS,
+        process=process,
+    )
     [java] = [pid for pid, args in processes_of(process.pid) if "SparkSubmit" in args]
     os.kill(java, signal.SIGKILL)
     _, output = process.communicate(timeout=120)
@@ -266,9 +271,12 @@ def test_stopped_analysis_leaves_no_results(number: signal.Signals, tmp_path: Pa
     there = sorted(table.iterdir())
     command = [sys.executable, "-m", "replay.cli.main", "fleet", "analyse", str(table), *LOCAL]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    while not any((table / "analysis.partial").glob("*")):
-        assert process.poll() is None
-        time.sleep(0.05)
+    block_until_found(
+        lambda: any((table / "analysis.partial").glob("*")),
+        "the analysis writes its first result",
+        SPARK_SECONDS,
+        process=process,
+    )
     process.send_signal(number)
     _, output = process.communicate(timeout=120)
     assert process.returncode == 2

@@ -4,8 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -46,16 +45,6 @@ def log_rows(out: Path) -> dict[str, tuple[str, int, str | None]]:
 
 def batches_begun(out: Path) -> int:
     return len(list(out.glob("checkpoint/offsets/*")))
-
-
-def until(process: subprocess.Popen[str], condition: Callable[[], bool], within_s: float) -> float:
-    """Wait until `condition` holds; returns the seconds that it took."""
-    begun = time.monotonic()
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() - begun < within_s
-        time.sleep(0.02)
-    return time.monotonic() - begun
 
 
 def command(bootstrap: str, topic: str, out: Path, jars: str, *more: str) -> list[str]:

@@ -27,9 +27,9 @@ from tests.replay.fleet.live.job import (
     kafka_jars,
     log_rows,
     table,
-    until,
 )
 from tests.replay.fleet.live.mirrored import counted
+from tests.waiting import block_until_found
 from tools.fleet.histories import GrowingLog, History, write_log
 
 pytestmark = [
@@ -70,14 +70,22 @@ def test_killed_job_resumes_to_the_expected_health(
         growing.until(100)
         publish(logs, bootstrap, "live")
         with job(start) as process:
-            until(
-                process, lambda: log_rows(out) == {"run-1": ("controller", 100, None)}, START_MAX_S
+            block_until_found(
+                lambda: log_rows(out) == {"run-1": ("controller", 100, None)},
+                "the log is folded up to event 100",
+                START_MAX_S,
+                process=process,
             )
             assert table(out) == {"a": plain[100]}
             for seq in (140, 180):
                 growing.until(seq)
                 publish(logs, bootstrap, "live")
-                until(process, lambda last=seq: log_rows(out)["run-1"][1] == last, LAG_MAX_S)
+                block_until_found(
+                    lambda last=seq: log_rows(out)["run-1"][1] == last,
+                    f"the log is folded up to event {seq}",
+                    LAG_MAX_S,
+                    process=process,
+                )
                 assert table(out) == {"a": plain[seq]}
         for seq in (230, 280):
             # Spark has begun a batch; the table may or may not have it.
@@ -85,7 +93,12 @@ def test_killed_job_resumes_to_the_expected_health(
             with job(start) as process:
                 growing.until(seq)
                 publish(logs, bootstrap, "live")
-                until(process, lambda before=begun: batches_begun(out) > before, START_MAX_S)
+                block_until_found(
+                    lambda before=begun: batches_begun(out) > before,
+                    "a batch begins",
+                    START_MAX_S,
+                    process=process,
+                )
         growing.until(400)
     publish(logs, bootstrap, "live")
     once = subprocess.run([*start, "--once"], capture_output=True, text=True, timeout=300)
@@ -127,7 +140,7 @@ def test_signal_ends_the_job_with_status_ended(
     write_log(tmp_path / "logs" / "run-1", short_history, "a", 1)
     publish(tmp_path / "logs", bootstrap, topic)
     with job(command(bootstrap, topic, out, jars)) as process:
-        until(process, lambda: bool(log_rows(out)), START_MAX_S)
+        block_until_found(lambda: log_rows(out), "a log is folded", START_MAX_S, process=process)
         process.send_signal(number)
         _, output = process.communicate(timeout=60)
         assert process.returncode == 0

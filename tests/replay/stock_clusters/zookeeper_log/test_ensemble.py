@@ -1,6 +1,7 @@
 """Folders of three servers: one was stopped at the end, and another one for a while."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -14,7 +15,9 @@ from replay.world.requests import Exists, Stat
 from tests.controller.zookeeper.ensemble import ensemble
 from tests.replay.stock_clusters.zookeeper_log.samples import tree_digest
 from tests.replay.world.real_zookeeper import RealSession
+from tests.waiting import WAIT_SECONDS
 from tools.lab import Lab, ZooKeeperServer
+from tools.lab.cluster_view import until
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 
@@ -30,14 +33,17 @@ async def start_ensemble(lab: Lab) -> list[ZooKeeperServer]:
 
 async def leader_of(members: Sequence[ZooKeeperServer]) -> ZooKeeperServer:
     """Waits until one of the members is leader, and returns it."""
-    while True:
+
+    async def leader() -> ZooKeeperServer | None:
         for member in members:
-            try:
+            with suppress(OSError):
                 if "Mode: leader" in await member.four_letter_word("srvr"):
                     return member
-            except OSError:
-                continue
-        await anyio.sleep(0.05)
+        return None
+
+    found = await until(leader, WAIT_SECONDS, "a member is leader")
+    assert found is not None
+    return found
 
 
 def write(member: ZooKeeperServer, names: Sequence[str]) -> None:

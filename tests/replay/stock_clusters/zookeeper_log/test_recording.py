@@ -33,7 +33,7 @@ def final() -> Any:
         return json.load(member)
 
 
-def test_source_is_found(source: Source) -> None:
+def test_source_has_the_logs_and_snapshots_of_a_server(source: Source) -> None:
     assert source.server.name == "chaos-5/zookeeper/version-2"
     assert [one.zxid for one in source.server.logs] == [0x1, 0x13C]
     assert [one.zxid for one in source.server.snapshots] == [0, 0x13B]

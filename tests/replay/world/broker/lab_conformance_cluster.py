@@ -36,7 +36,9 @@ from tests.replay.world.broker.conformance_cluster import (
 from tests.replay.world.broker.simulated_conformance_cluster import parents_of
 from tests.replay.world.real_zookeeper import RealSession
 from tests.scripted_broker import Received, ScriptedBroker
+from tests.waiting import WAIT_SECONDS, block_until_found
 from tools.lab import KafkaBroker, Lab
+from tools.lab.cluster_view import until
 from tools.lab.ports import HOST, free_port
 
 POLL_SECONDS = 0.1
@@ -145,8 +147,11 @@ class LabConformanceCluster(ConformanceCluster):
         task = asyncio.create_task(send())
         self._producing.add(task)
         task.add_done_callback(self._producing.discard)
-        while not task.done() and not await self._has_record(broker, name, records[-1]):
-            await asyncio.sleep(POLL_SECONDS)
+
+        async def has_arrived() -> bool:
+            return task.done() or await self._has_record(broker, name, records[-1])
+
+        await until(has_arrived, WAIT_SECONDS, f"the records {label} are at broker {broker}")
 
     async def _has_record(self, broker: int, name: Name, record: int) -> bool:
         found = await self.replica(broker, name)
@@ -169,8 +174,10 @@ class LabConformanceCluster(ConformanceCluster):
         self._broker(broker).pause()
         # SIGSTOP does not stop all threads at once.
         tasks = Path(f"/proc/{self._broker(broker).pid}/task")
-        while any(_is_running(one) for one in tasks.iterdir()):
-            time.sleep(POLL_SECONDS)
+        block_until_found(
+            lambda: not any(_is_running(one) for one in tasks.iterdir()),
+            f"every thread of broker {broker} is stopped",
+        )
 
     def resume(self, broker: int) -> None:
         self.down.discard(broker)
@@ -217,7 +224,7 @@ class LabConformanceCluster(ConformanceCluster):
         equal = 0
         state = await self.state()
         while equal < 2 and time.monotonic() < deadline:
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)  # The last state is noted, whatever it is.
             state = await self.state()
             equal = equal + 1 if state == expected else 0
         self.note(state)

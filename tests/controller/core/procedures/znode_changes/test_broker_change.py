@@ -311,6 +311,7 @@ def test_configurations_are_read_only_for_partitions_without_a_live_isr_member()
     cluster.create_topic("t", {0: [1, 2]})
     seen = cluster.seen()
     cluster.stop_broker(1)
+    assert cluster.leadership("t", 0).leader == 2
     assert not any(
         znodes.topic_config_path("t") in one.paths
         for one in seen.commands
