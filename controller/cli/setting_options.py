@@ -105,11 +105,11 @@ class GivenSettings(NamedTuple):
         return self._checked(partial(load, fallbacks=fallbacks))
 
     def sources(self) -> Sources:
-        """From where the settings can be read again."""
+        """The places from which the settings can be read again."""
         return Sources(self.flags, os.environ, self.config)
 
     def access(self) -> ClusterAccess:
-        """Only the access to ZooKeeper and the brokers; no other setting needs to be given."""
+        """Read only the access to ZooKeeper and the brokers; no other setting needs to be given."""
         return self._checked(access_of)
 
     def _checked(self, read: Callable[..., Read]) -> Read:

@@ -254,7 +254,7 @@ def _rank(state: State) -> int:
 
 
 def _check_servers(servers: str | None) -> None:
-    """Raises typer.BadParameter."""
+    """Check the value of --bootstrap-server. Raises typer.BadParameter."""
     if not servers:
         return
     try:
@@ -266,7 +266,8 @@ def _check_servers(servers: str | None) -> None:
 def _check_source(
     log: str | None, zookeeper: str | None, config: Path | None, daemon: Path | None
 ) -> None:
-    """Raises typer.BadParameter unless exactly one source is given."""
+    """Check that exactly one source is given, and --config only with one that uses it. Raises
+    typer.BadParameter."""
     sources = [one for one in (log, zookeeper, daemon) if one is not None]
     if len(sources) > 1 or (not sources and config is None):
         raise typer.BadParameter(
@@ -278,7 +279,8 @@ def _check_source(
 
 
 def _access(zookeeper: str | None, config: Path | None) -> ClusterAccess:
-    """Raises typer.BadParameter."""
+    """How to connect to ZooKeeper and the brokers, by the options and the environment. Raises
+    typer.BadParameter."""
     flags = []
     if zookeeper is not None:
         flags.append(RawSetting("zookeeper.connect", zookeeper, "--zookeeper"))

@@ -30,7 +30,7 @@ class ImportedPass:
     """Derives the decisions of a log once, and reads it once."""
 
     def __init__(self, log: ImportedLog, writer: IndexWriter, progress: Progress) -> None:
-        """Raises LogError, ReplayError."""
+        """Derive the decisions of an imported log. Raises LogError, ReplayError."""
         # Reading changes the state of an opened log, so each reading opens the log again.
         self._log = open_imported(log.reader)
         self._last = log.reader.last_seq

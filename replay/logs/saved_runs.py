@@ -37,8 +37,8 @@ def logs_of_run(path: Path) -> list[Path]:
 
 
 def require_one_log(folder: Path) -> None:
-    """Raises ReplayError if a folder has the logs of several runs of a daemon, or is a saved run
-    that has several logs, or none."""
+    """Check that a folder does not have the logs of several runs of a daemon, and that a saved run
+    has one log. Raises ReplayError, which names the logs."""
     if not (folder / RUN_FILE).is_file():
         _require_one_run(folder)
         return
@@ -55,8 +55,8 @@ def require_one_log(folder: Path) -> None:
 
 
 def _require_one_run(folder: Path) -> None:
-    """Raises ReplayError if a folder has several logs. The message has their times: terms would be
-    counted, which takes long."""
+    """Check that a folder does not have several logs. Raises ReplayError with their times: terms
+    would be counted, which takes long."""
     logs = logs_in(folder) if folder.is_dir() and not segments_in(folder) else []
     if len(logs) < 2:
         return
