@@ -71,7 +71,8 @@ _ZooKeeper = Annotated[
 _Daemon = Annotated[
     Path | None,
     typer.Option(
-        metavar="LOG_DIR|SOCKET", help="A daemon that runs on this machine, as `refold status`."
+        metavar="LOG_DIR|SOCKET",
+        help="Read the log of a daemon that runs on this machine.",
     ),
 ]
 _Topic = Annotated[
@@ -80,7 +81,7 @@ _Topic = Annotated[
 ]
 _MinInsyncReplicas = Annotated[
     int | None,
-    typer.Option(min=1, help="The brokers' own setting, for topics without another one."),
+    typer.Option(min=1, help="The brokers' setting, for topics that do not override it."),
 ]
 _FailOn = Annotated[State, typer.Option(help="Exit with 1 for this state and for worse ones.")]
 _Limit = Annotated[
@@ -89,7 +90,7 @@ _Limit = Annotated[
         "-n",
         "--limit",
         min=0,
-        help="Show so many partitions; 0: all. [default: 20, with --topic all]",
+        help="The number of partitions to show; 0: all. [default: 20; with --topic all]",
     ),
 ]
 _Probe = Annotated[
@@ -102,8 +103,8 @@ _Bootstrap = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT,...",
-        help="Brokers for --probe; default: the registered ones. With --zookeeper also where to "
-        "look for brokers that are not registered.",
+        help="Brokers for --probe; default: the registered ones. With --zookeeper, also brokers "
+        "that may run without being registered.",
     ),
 ]
 _Patience = Annotated[
@@ -111,8 +112,8 @@ _Patience = Annotated[
     typer.Option(
         min=0,
         metavar="S",
-        help="With --zookeeper: how long a registration must look stuck. Without --watch the "
-        "command waits so long if one looks so.",
+        help="With --zookeeper: a registration that looks stuck is checked again after this time, "
+        "and then reported.",
     ),
 ]
 _Config = Annotated[
@@ -128,9 +129,9 @@ _Config = Annotated[
 _CommandConfig = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Client properties for --probe.")
 ]
-_Watch = Annotated[bool, typer.Option("--watch", help="Show it again and again, until Ctrl-C.")]
+_Watch = Annotated[bool, typer.Option("--watch", help="Repeat the report until Ctrl-C; with --json one line each.")]
 _Interval = Annotated[
-    float, typer.Option(min=0.1, metavar="S", help="Seconds between two looks of --watch.")
+    float, typer.Option(min=0.1, metavar="S", help="Seconds between two reports of --watch.")
 ]
 
 
@@ -153,14 +154,14 @@ def health(
     interval: _Interval = 2.0,
     as_json: Json = False,
 ) -> None:
-    """Show which partitions are not well, the worst first: offline, under-min-isr, stuck,
-    under-replicated, being-deleted, being-reassigned, not-preferred.
+    """Show the partitions that are not well, the worst first.
 
-    With --watch and --json each look is one line.
+    The states, from the worst to the best: offline, under-min-isr, stuck, under-replicated,
+    being-deleted, being-reassigned, not-preferred.
 
-    Exit status: 0 well; 1 a partition is in the state --fail-on or a worse one, the controller
-    could not do something, or the probe failed; 2 LOG or ZooKeeper cannot be read, no daemon runs
-    there, or there is no such topic; 130 Ctrl-C.
+    Exit status: 0 no partition is as bad as --fail-on; 1 a partition is, the controller failed to
+    do something, or the probe failed; 2 LOG or ZooKeeper cannot be read, no daemon runs there, or
+    the topic does not exist; 130 Ctrl-C.
     """
     _check_servers(bootstrap_server)
     _check_source(log, zookeeper, config, daemon)
