@@ -357,6 +357,7 @@ def test_last_of_two_answers_decides_about_a_replica(last_is_refused: bool) -> N
     cluster.happen(one, "broker:2")
     assert stopped(seen, 2) == ([T0] if last_is_refused else [])
     assert len(seen.texts_of("deletion_dropped")) == (0 if last_is_refused else 1)
+    assert seen.notices() == []
     assert pending(cluster) == []
 
 
