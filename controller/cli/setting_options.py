@@ -36,11 +36,18 @@ class _Options(TypedDict):
         str | None, _option("--broker-id", "ID", "The daemon's broker id; no broker may have it.")
     ]
     listeners: Annotated[
-        str | None, _option("--listeners", "NAME://HOST:PORT,...", "Where brokers and clients reach the daemon.")
+        str | None,
+        _option(
+            "--listeners", "NAME://HOST:PORT,...", "Where brokers and clients reach the daemon."
+        ),
     ]
     inter_broker_protocol_version: Annotated[
         str | None,
-        _option("--inter-broker-protocol-version", "VERSION", "The version that is set for the brokers."),
+        _option(
+            "--inter-broker-protocol-version",
+            "VERSION",
+            "The inter.broker.protocol.version of the brokers.",
+        ),
     ]
     log_dir: Annotated[str | None, _option("--log-dir", "DIR", "Directory for event logs.")]
     status_socket: Annotated[

@@ -90,7 +90,7 @@ _Limit = Annotated[
         "-n",
         "--limit",
         min=0,
-        help="The number of partitions to show; 0: all. [default: 20; with --topic all]",
+        help="The number of partitions to show; 0: all. [default: 20; all with --topic]",
     ),
 ]
 _Probe = Annotated[
@@ -129,7 +129,9 @@ _Config = Annotated[
 _CommandConfig = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Client properties for --probe.")
 ]
-_Watch = Annotated[bool, typer.Option("--watch", help="Repeat the report until Ctrl-C; with --json one line each.")]
+_Watch = Annotated[
+    bool, typer.Option("--watch", help="Repeat the report until Ctrl-C; with --json one line each.")
+]
 _Interval = Annotated[
     float, typer.Option(min=0.1, metavar="S", help="Seconds between two reports of --watch.")
 ]
@@ -159,9 +161,9 @@ def health(
     The states, from the worst to the best: offline, under-min-isr, stuck, under-replicated,
     being-deleted, being-reassigned, not-preferred.
 
-    Exit status: 0 no partition is as bad as --fail-on; 1 a partition is, the controller failed to
-    do something, or the probe failed; 2 LOG or ZooKeeper cannot be read, no daemon runs there, or
-    the topic does not exist; 130 Ctrl-C.
+    Exit status: 0 no partition is in the state --fail-on or a worse one; 1 a partition is, the
+    controller failed to do something, or the probe failed; 2 LOG or ZooKeeper cannot be read, no
+    daemon runs there, or the topic does not exist; 130 Ctrl-C.
     """
     _check_servers(bootstrap_server)
     _check_source(log, zookeeper, config, daemon)

@@ -46,7 +46,9 @@ _Mode = Annotated[
 ]
 _Txnlog = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Shadow: read ZooKeeper's files in this folder; do not connect to it."),
+    typer.Option(
+        metavar="DIR", help="Shadow: read ZooKeeper's files in this folder; do not connect to it."
+    ),
 ]
 _ControllerLogs = Annotated[
     list[Path] | None,
@@ -93,7 +95,7 @@ def run(
     metrics_file: _MetricsFile = None,
     as_json: _Json = False,
 ) -> None:
-    """Run the controller of a Kafka cluster. SIGTERM ends it, and a broker becomes controller.
+    """Run the controller of a Kafka cluster. SIGTERM hands the role back and ends the daemon.
 
     While another process is controller, refold waits, unless --take-over is given. Each setting can
     also be set by an environment variable or in a file (docs/settings.md).
