@@ -226,7 +226,8 @@ def test_entry_that_a_client_changes_and_restores_does_not_name_the_extra_znode(
     submit(cluster, {T0: [3]})
     assert logged(seen) == [
         info(
-            "replaced", f"the target of the reassignment changes from 4 to 3, requested by {ENTRIES}"
+            "replaced",
+            f"the target of the reassignment changes from 4 to 3, requested by {ENTRIES}",
         )
     ]
 
