@@ -19,6 +19,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_quietly,
     entries,
     entries_json,
+    force_all,
     record,
     records,
     remove_cancel,
@@ -339,6 +340,29 @@ def test_extra_znode_without_entries_is_logged_as_waiting_without_names() -> Non
     assert seen.texts_of("reassignment_waits") == [
         "the reassignments that this znode requests wait until /admin/reassign_cancel is deleted"
     ]
+
+
+def test_forced_cancellation_is_logged_for_the_moves_that_it_rolls_back() -> None:
+    """The move of t-1 was requested by another route."""
+    cluster = two_partitions((1, 2), (1, 2))
+    submit(cluster, {T0: [3, 4]})
+    request(cluster, {T1: [3]})
+    seen = cluster.seen()
+    force_all(cluster)
+    assert seen.notices() == [("rollback_forced", "t-0")]
+
+
+def test_forced_cancellation_is_logged_once_while_its_rollback_waits() -> None:
+    cluster = two_partitions((1, 2), (1, 2))
+    submit(cluster, {T0: [3, 4]})
+    ask_for_isr(cluster, 1, 3)
+    cluster.stop_broker(1)
+    cluster.start_broker(1)
+    seen = cluster.seen()
+    force_all(cluster)
+    cluster.stop_broker(4)
+    assert assignment(cluster) == MOVING
+    assert len(seen.texts_of("rollback_forced")) == 1
 
 
 def test_wait_is_logged_again_for_another_cancellation() -> None:

@@ -12,7 +12,6 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import BrokerRequest, Issued, StopReplicaRequest
 from controller.core.error_codes import KAFKA_STORAGE_ERROR
-from controller.core.events import TimerFired
 from controller.core.operations import Create
 from controller.core.procedures.reassignment.replica_deletion import TIMER
 from controller.core.znodes import (
@@ -96,20 +95,6 @@ def test_confirmation_of_all_deletions_cancels_the_timer_and_reports_nothing() -
     cluster.fire(TIMER)
     assert seen.notices() == []
     assert not runs(cluster, TIMER)
-
-
-def test_broker_that_confirms_while_its_report_is_queued_is_not_reported() -> None:
-    """The controller is creating a topic meanwhile."""
-    cluster = half_way(4)
-    cluster.is_slow = lambda one: one.broker == 6 and isinstance(one, StopReplicaRequest)
-    cancel_all(cluster)
-    cluster.fire(TIMER)
-    seen = cluster.seen()
-    cluster.change_topic_quietly("u", {0: [1]})
-    cluster.happen_next(TimerFired(TIMER), f"timer:{TIMER}")
-    cluster.answer_slow()
-    assert pending(cluster) == []
-    assert seen.notices() == []
 
 
 # deletions-remembered ---------------------------------------------------------------------------

@@ -24,7 +24,6 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     interruptible,
     remove_cancel,
     remove_cancel_quietly,
-    request,
     set_minimum,
     submit,
 )
@@ -263,25 +262,6 @@ def test_forced_cancellation_is_forced_after_a_failover_as_well() -> None:
     cluster.put_quietly(REASSIGN_CANCEL, FORCED_CANCEL_CONTENT)
     cluster.leave_role(session)
     assert assignment(cluster) == "1,2,3"
-
-
-def test_forced_cancellation_is_logged_for_the_moves_that_it_rolls_back() -> None:
-    """The move of u-0 was requested by another route."""
-    cluster = moving()
-    cluster.create_topic("u", {0: [1, 2]})
-    request(cluster, {("u", 0): [3]})
-    seen = cluster.seen()
-    force_all(cluster)
-    assert seen.notices() == [("rollback_forced", "t-0")]
-
-
-def test_forced_cancellation_is_logged_once_while_its_rollback_waits() -> None:
-    cluster = only_5_in_sync()
-    seen = cluster.seen()
-    force_all(cluster)
-    cluster.stop_broker(6)
-    assert assignment(cluster) == UNDER_WAY
-    assert len(seen.texts_of("rollback_forced")) == 1
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", b'{"version":1,"force":false}'])
