@@ -87,7 +87,8 @@ def sound_events(previous: bytes, expected: int, rows: Sequence[Row]) -> list[Ev
 
 
 def sound_commands(previous: bytes, rows: Sequence[Row]) -> list[CommandRecord]:
-    """As `sound_events`, for commands."""
+    """The first of these rows of commands, up to the first one with a fault: the first one should
+    follow the chain value `previous`."""
     found: list[CommandRecord] = []
     for row in rows:
         command = CommandRecord._make(row[:-1])

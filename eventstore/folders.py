@@ -152,8 +152,9 @@ def private_folder(folder: Path) -> Iterator[None]:
 
 
 def require_private(folder: Path) -> None:
-    """Raises LogExposed if other users may write a folder: they could replace what is in it. The
-    same holds for the folders above it, in which they could replace the folder. Raises OSError."""
+    """Check that other users may not write a folder: they could replace what is in it. The same
+    holds for the folders above it, in which they could replace the folder. Raises LogExposed,
+    OSError."""
     found = folder.stat()
     if found.st_uid not in (0, os.geteuid()):
         text = f"belongs to user {found.st_uid}, who could replace its files: use another folder"
@@ -166,8 +167,8 @@ def require_private(folder: Path) -> None:
 
 
 def require_not_replaceable(folder: Path) -> None:
-    """Raises LogExposed if other users may replace a folder, which may be missing, in one of the
-    folders above it. Raises OSError."""
+    """Check that other users may not replace a folder, which may be missing, in one of the folders
+    above it. Raises LogExposed, OSError."""
     for parent in folder.resolve().parents:
         found = parent.stat() if parent.exists() else None
         if found is not None and _may_be_replaced_below(found):

@@ -216,7 +216,7 @@ class LogReader:
 
 
 def _require_adjacent(last_seq: int, segment: Segment) -> None:
-    """Raises LogCorrupt if a segment does not begin after event `last_seq`."""
+    """Check that a segment begins directly after event `last_seq`. Raises LogCorrupt."""
     first_seq = segment.header.first_seq
     if first_seq != last_seq + 1:
         text = f"events {last_seq + 1} to {first_seq - 1} are missing: {PUT_A_COPY}"

@@ -31,7 +31,8 @@ class _Frame(NamedTuple):
 
 
 def check_write_ahead(wal: Path) -> None:
-    """Raises LogCorrupt if a committed transaction cannot be read, and LogFailed."""
+    """Check that each committed transaction of a write-ahead file can be read. Raises LogCorrupt,
+    and LogFailed if the file cannot be read."""
     try:
         content = wal.read_bytes()
     except OSError as error:

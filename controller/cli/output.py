@@ -31,14 +31,16 @@ class StandardOutput(io.BufferedWriter):
     fault: OSError | None = None
 
     def write(self, content: "ReadableBuffer", /) -> int:
-        """Raises OutputFault at the first failure."""
+        """Write bytes; after the first failure, discard them. Raises OutputFault at that
+        failure."""
         if self.fault is not None:
             return memoryview(content).nbytes
         with self._noting_a_fault():
             return super().write(content)
 
     def flush(self) -> None:
-        """Raises OutputFault at the first failure."""
+        """Write what is buffered; after the first failure, nothing. Raises OutputFault at that
+        failure."""
         if self.fault is None:
             with self._noting_a_fault():
                 super().flush()

@@ -29,23 +29,30 @@ class _Options(TypedDict):
     zookeeper: Annotated[
         str | None,
         _option(
-            "--zookeeper", "HOST:PORT,.../CHROOT", "The servers, and the chroot of the cluster."
+            "--zookeeper", "HOST:PORT,.../CHROOT", "ZooKeeper's servers, and the cluster's chroot."
         ),
     ]
     broker_id: Annotated[
-        str | None, _option("--broker-id", "ID", "The id of the daemon; no broker may have it.")
+        str | None, _option("--broker-id", "ID", "The daemon's broker id; no broker may have it.")
     ]
     listeners: Annotated[
-        str | None, _option("--listeners", "NAME://HOST:PORT,...", "The addresses of the daemon.")
+        str | None,
+        _option(
+            "--listeners", "NAME://HOST:PORT,...", "Where brokers and clients reach the daemon."
+        ),
     ]
     inter_broker_protocol_version: Annotated[
         str | None,
-        _option("--inter-broker-protocol-version", "VERSION", "The version that the brokers use."),
+        _option(
+            "--inter-broker-protocol-version",
+            "VERSION",
+            "The inter.broker.protocol.version of the brokers.",
+        ),
     ]
     log_dir: Annotated[str | None, _option("--log-dir", "DIR", "Directory for event logs.")]
     status_socket: Annotated[
         str | None,
-        _option("--status-socket", "PATH", "The Unix socket that `refold status` asks."),
+        _option("--status-socket", "PATH", "The Unix socket for `refold status`."),
     ]
     metrics_address: Annotated[
         str | None,
@@ -56,14 +63,14 @@ class _Options(TypedDict):
         _option(
             "--mirror",
             "HOST:PORT,...",
-            "Brokers of the Kafka cluster that has the topic for event logs.",
+            "Copy the event log to a topic on these brokers.",
         ),
     ]
     take_over: Annotated[
         bool | None,
         typer.Option(
             "--take-over/--no-take-over",
-            help="Take the role from a live controller.",
+            help="Take the role even if another process has it.",
             show_default="no-take-over",
         ),
     ]
@@ -71,7 +78,7 @@ class _Options(TypedDict):
         bool | None,
         typer.Option(
             "--standby/--no-standby",
-            help="Follow the cluster while another is controller.",
+            help="Follow the cluster while another process is controller, and take over fast.",
             show_default="no-standby",
         ),
     ]
@@ -105,11 +112,11 @@ class GivenSettings(NamedTuple):
         return self._checked(partial(load, fallbacks=fallbacks))
 
     def sources(self) -> Sources:
-        """From where the settings can be read again."""
+        """The places from which the settings can be read again."""
         return Sources(self.flags, os.environ, self.config)
 
     def access(self) -> ClusterAccess:
-        """Only the access to ZooKeeper and the brokers; no other setting needs to be given."""
+        """Read only the access to ZooKeeper and the brokers; no other setting needs to be given."""
         return self._checked(access_of)
 
     def _checked(self, read: Callable[..., Read]) -> Read:

@@ -144,7 +144,7 @@ def _whole_number(text: str, bits: int, kind: str) -> int:
 
 
 def _double_text(value: float) -> str:
-    """As Java's Double.toString."""
+    """The text of a number in the format of Java's Double.toString."""
     if isnan(value):
         return "NaN"
     if isinf(value):

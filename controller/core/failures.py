@@ -37,7 +37,7 @@ def listed(partitions: list[Partition]) -> str:
 
 
 def listed_names(names: Sequence[tuple[str, int]]) -> str:
-    """As `listed`, for partitions by topic and number."""
+    """The names of the first partitions, given by topic and number, and how many more there are."""
     return _with_rest(names[:_SHOWN], len(names))
 
 

@@ -66,7 +66,8 @@ class ProtocolVersion:
     __slots__ = ("_place", "leader_and_isr", "name", "stop_replica", "update_metadata")
 
     def __init__(self, text: str) -> None:
-        """Raises ConfigurationError for an unknown version."""
+        """Parse a version such as "2.7" or "2.7-IV2". Raises ConfigurationError for an unknown
+        one."""
         self.name = _full_name(text)
         self._place = _ORDER[self.name]
         self.leader_and_isr = self._request_version("LeaderAndIsr")

@@ -331,7 +331,7 @@ class ControllerContext:
         )
 
     def is_online_or_shutting_down(self, broker: int, partition: Partition) -> bool:
-        """As `is_online`, but a broker in controlled shutdown counts."""
+        """Whether the broker is live or shutting down, and its log directory is not offline."""
         return broker in self.brokers and not self._in_offline_dir(broker, partition)
 
     def _in_offline_dir(self, broker: int, partition: Partition) -> bool:
@@ -399,7 +399,7 @@ class ControllerContext:
         return sum(len(topic.assigned()) for topic in self.topics.values())
 
     def assigned_without(self, topics: Container[str]) -> list[Partition]:
-        """As `partitions`, without these topics."""
+        """The partitions that are assigned, except for those of these topics."""
         others = [topic for name, topic in self.topics.items() if name not in topics]
         return [one for topic in others for one in topic.assigned()]
 

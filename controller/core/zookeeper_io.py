@@ -120,7 +120,7 @@ async def fetch_znodes(
     watch: bool = False,
     may_be_denied: bool = False,
 ) -> ZnodeColumns:
-    """As `read_znodes`, always from ZooKeeper."""
+    """Read data and stat of each path from ZooKeeper. The arguments are those of `read_znodes`."""
     command = ReadZnodes(tuple(paths), watch)
     found = await _read(client, command, lambda: ZnodeColumns(len(paths)), rule)
     if not may_be_denied:
@@ -177,7 +177,7 @@ async def read_stats(
 async def fetch_stats(
     client: ZooKeeperClient, paths: list[str], rule: str, *, watch: bool = False
 ) -> ZnodeColumns:
-    """As `read_stats`, always from ZooKeeper."""
+    """Read the stats of each path from ZooKeeper. The arguments are those of `read_stats`."""
     command = ReadStats(tuple(paths), watch)
     return await _read(client, command, lambda: ZnodeColumns(len(paths)), rule)
 
@@ -206,7 +206,7 @@ async def read_children(
 async def fetch_children(
     client: ZooKeeperClient, path: str, rule: str, *, watch: bool = False
 ) -> Children:
-    """As `read_children`, always from ZooKeeper."""
+    """Read the children of a znode from ZooKeeper, sorted; empty if it does not exist."""
     while True:
         await _connected(client)
         id = client.issue(ReadChildren(path, watch), Reason(rule))
@@ -294,7 +294,7 @@ async def write(
 async def write_named(
     client: ZooKeeperClient, operations: dict[str, WriteOperation], reason: Reason
 ) -> dict[str, int]:
-    """As `write`; returns ZooKeeper's code for each name of an operation."""
+    """Make independent writes like `write`. Returns ZooKeeper's code of each write by its name."""
     writes = await write(client, list(operations.values()), reason)
     return dict(zip(operations, writes.errors, strict=True))
 
@@ -396,7 +396,7 @@ async def _settle(
 
 
 async def read_latest(client: ZooKeeperClient, paths: list[str], rule: str) -> ZnodeColumns:
-    """As `read_znodes`, but sees all that was done before, even if the server lags.
+    """Read data and stat of each path as of the latest transaction, even if the server lags.
 
     Sync and read use one connection: after a reconnection the server may be another (race R32).
     """
@@ -441,7 +441,7 @@ async def _connected(client: ZooKeeperClient) -> None:
 
 
 def _require_allowed(paths: Sequence[str], errors: list[int]) -> None:
-    """Raises ProcedureError if a znode may not be read."""
+    """Refuse answers to reads that an ACL does not allow. Raises ProcedureError."""
     if NO_AUTH in errors:
         path = paths[errors.index(NO_AUTH)]
         raise ProcedureError(denied_text(path))
@@ -464,8 +464,8 @@ async def _is_lost(errors: list[int]) -> bool:
 
 
 async def _is_lost_of(client: ZooKeeperClient, connections: int, errors: list[int]) -> bool:
-    """As `_is_lost`, for several commands issued on the connection of that number. The last outcome
-    may come when the session is already connected again."""
+    """Whether a reply to some commands, issued on the connection of that number, was lost; returns
+    when the session is connected again, which it may be already."""
     if client.connections != connections and SESSION_EXPIRED not in errors:
         return CONNECTION_LOSS in errors
     return await _is_lost(errors)
@@ -485,8 +485,8 @@ async def list_notifications(controller: Controller, parent: str, rule: str) -> 
 
 
 async def list_numbered_notifications(controller: Controller, parent: str, rule: str) -> list[str]:
-    """As `list_notifications`, for notifications that stay and are known by their numbers. A child
-    with another name would be sorted after all later ones."""
+    """The paths of the numbered notifications, which stay; watches for new ones. A child with
+    another name would be sorted after all later ones."""
     begin = len(notification_path(parent, ""))
     paths = await list_notifications(controller, parent, rule)
     return [path for path in paths if is_numbered_notification(parent, path[begin:])]

@@ -119,7 +119,8 @@ def _bound(path: Path) -> socket.socket:
 
 
 def _require_free(path: Path) -> None:
-    """Raises OSError if a daemon listens there, or the file is no socket."""
+    """Check that the daemon may put its socket there. Raises OSError if a daemon listens there, or
+    if the file is not a socket."""
     if not os.path.lexists(path):
         return
     if not stat.S_ISSOCK(path.lstat().st_mode):

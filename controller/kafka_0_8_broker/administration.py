@@ -166,7 +166,7 @@ async def _write(zookeeper: ZooKeeperClient, operations: list[WriteOperation]) -
 
 
 def _require_written(refused: FailedOperation | None) -> None:
-    """Raises AdminError if a transaction was refused."""
+    """Explain why a transaction was refused, if it was. Raises AdminError."""
     if refused is None:
         return
     code, path = refused.code, refused.operation.path

@@ -64,7 +64,7 @@ class PrincipalMapper:
     """The rules of ssl.principal.mapping.rules."""
 
     def __init__(self, text: str) -> None:
-        """Raises SecurityError for text that is not a list of rules."""
+        """Parse a list of rules (ssl.principal.mapping.rules). Raises SecurityError."""
         self._rules: list[_Rule] = []
         text, place = text.strip(), 0
         while place < len(text):

@@ -83,7 +83,8 @@ class ReloadedContext:
         make: Callable[[TlsSettings], ssl.SSLContext],
         on_failure: Callable[[str], None],
     ) -> None:
-        """Raises SecurityError if the context cannot be made now."""
+        """Make the first context. `on_failure` reports why a later one cannot be made. Raises
+        SecurityError if the first one cannot."""
         self._settings = settings
         self._make = make
         self._on_failure = on_failure

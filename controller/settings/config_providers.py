@@ -24,7 +24,8 @@ class ConfigProviders:
     """The providers of one file. `of` is the file's text by key."""
 
     def __init__(self, of: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> None:
-        """Raises ValueError for a provider that refold does not have."""
+        """Create the providers that `config.providers` names. Raises ValueError for one that refold
+        does not have."""
         self._lookups: dict[str, Lookup] = {}
         for name in filter(None, (one.strip() for one in of.get(_PROVIDERS, "").split(","))):
             key = f"{_PROVIDERS}.{name}.class"

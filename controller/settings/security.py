@@ -91,7 +91,8 @@ class SecurityKeys:
         return f"{self.name(key)}={given.given if given else ''}"
 
     def shown_or(self, key: str, default: str) -> str:
-        """As `shown`, with Kafka's default if there is no value."""
+        """Key and value for messages, with references in place of what they lead to, and Kafka's
+        default in place of no value."""
         return self.shown(key) if self.text(key) else f"{self.name(key)}={default}"
 
     def given(self, key: str) -> RawSetting | None:
@@ -117,7 +118,8 @@ class SecurityKeys:
         return tuple(one.strip() for one in (self.text(key) or "").split(",") if one.strip())
 
     def is_true(self, key: str) -> bool:
-        """Raises SecurityError if the value is neither true nor false."""
+        """Whether the value is true; no value means false. Raises SecurityError for any other
+        value."""
         try:
             return parsing.boolean(self.text(key) or "false")
         except ValueError as error:
@@ -317,8 +319,8 @@ def broker_login(mechanism: str, entry: LoginEntry, setting: str) -> BrokerLogin
 
 
 def require_module(mechanism: str, entry: LoginEntry, setting: str) -> None:
-    """Raise SecurityError, which names `setting`, if a JAAS entry has another login module than
-    Kafka's: it could mean something else by the same options."""
+    """Refuse a JAAS entry that has another login module than Kafka's: it could mean something else
+    by the same options. Raises SecurityError, which names `setting`."""
     if entry.module != _MODULES[mechanism]:
         raise SecurityError(
             f"{setting}: refold does not support {entry.module} with {mechanism}, only "

@@ -242,7 +242,7 @@ class ClusterAccess(NamedTuple):
 def access_of(
     flags: Sequence[RawSetting], environment: Mapping[str, str], config: Path | None
 ) -> ClusterAccess:
-    """Only the access to ZooKeeper, and to the brokers at the inter-broker listener. Raises
+    """Read only the access to ZooKeeper, and to the brokers at the inter-broker listener. Raises
     SettingsError."""
     zookeeper = zookeeper_of(flags, environment, config)
     file = from_file(config) if config else []
@@ -262,8 +262,8 @@ def zookeeper_of(
     config: Path | None,
     option: str = "--config",
 ) -> ZooKeeperAccess:
-    """Only the access to ZooKeeper, for commands that need no other setting. Raises SettingsError,
-    which names the option that named the file `config`."""
+    """Read only the access to ZooKeeper, for commands that need no other setting. Raises
+    SettingsError, which names the option that named the file `config`."""
     file = from_file(config, option) if config else []
     layers = [list(flags), list(from_environment(environment)), file]
     problems: list[str] = []

@@ -53,7 +53,8 @@ class BatchEncoder:
         self._kept: list[UpdateMetadataRequest] = []
 
     def encode(self, request: BrokerRequest, version: int) -> tuple[EncodedRequest, ...]:
-        """As `encode_in_steps`, all at once."""
+        """Encode a request in a version at once, as one or more requests to be sent in order.
+        Raises `UnsupportedVersion`, `UnencodableValue`."""
         return run_steps(self.encode_in_steps(request, version))
 
     def encode_in_steps(

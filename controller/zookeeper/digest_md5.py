@@ -31,7 +31,8 @@ class DigestMd5:
         )
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """As `SaslExchange.respond`."""
+        """The response to a message of the server; None if the server has authenticated itself.
+        Raises LoginFailed."""
         try:
             response: bytes | None = self._client.process(challenge)
         except _FAILURES:

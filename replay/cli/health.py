@@ -71,7 +71,8 @@ _ZooKeeper = Annotated[
 _Daemon = Annotated[
     Path | None,
     typer.Option(
-        metavar="LOG_DIR|SOCKET", help="A daemon that runs on this machine, as `refold status`."
+        metavar="LOG_DIR|SOCKET",
+        help="Read the log of a daemon that runs on this machine.",
     ),
 ]
 _Topic = Annotated[
@@ -80,7 +81,7 @@ _Topic = Annotated[
 ]
 _MinInsyncReplicas = Annotated[
     int | None,
-    typer.Option(min=1, help="The brokers' own setting, for topics without another one."),
+    typer.Option(min=1, help="The brokers' setting, for topics that do not override it."),
 ]
 _FailOn = Annotated[State, typer.Option(help="Exit with 1 for this state and for worse ones.")]
 _Limit = Annotated[
@@ -89,7 +90,7 @@ _Limit = Annotated[
         "-n",
         "--limit",
         min=0,
-        help="Show so many partitions; 0: all. [default: 20, with --topic all]",
+        help="The number of partitions to show; 0: all. [default: 20; all with --topic]",
     ),
 ]
 _Probe = Annotated[
@@ -102,8 +103,8 @@ _Bootstrap = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT,...",
-        help="Brokers for --probe; default: the registered ones. With --zookeeper also where to "
-        "look for brokers that are not registered.",
+        help="Brokers for --probe; default: the registered ones. With --zookeeper, also brokers "
+        "that may run without being registered.",
     ),
 ]
 _Patience = Annotated[
@@ -111,8 +112,8 @@ _Patience = Annotated[
     typer.Option(
         min=0,
         metavar="S",
-        help="With --zookeeper: how long a registration must look stuck. Without --watch the "
-        "command waits so long if one looks so.",
+        help="With --zookeeper: a registration that looks stuck is checked again after this time, "
+        "and then reported.",
     ),
 ]
 _Config = Annotated[
@@ -128,9 +129,11 @@ _Config = Annotated[
 _CommandConfig = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Client properties for --probe.")
 ]
-_Watch = Annotated[bool, typer.Option("--watch", help="Show it again and again, until Ctrl-C.")]
+_Watch = Annotated[
+    bool, typer.Option("--watch", help="Repeat the report until Ctrl-C; with --json one line each.")
+]
 _Interval = Annotated[
-    float, typer.Option(min=0.1, metavar="S", help="Seconds between two looks of --watch.")
+    float, typer.Option(min=0.1, metavar="S", help="Seconds between two reports of --watch.")
 ]
 
 
@@ -153,14 +156,14 @@ def health(
     interval: _Interval = 2.0,
     as_json: Json = False,
 ) -> None:
-    """Show which partitions are not well, the worst first: offline, under-min-isr, stuck,
-    under-replicated, being-deleted, being-reassigned, not-preferred.
+    """Show the partitions that are not well, the worst first.
 
-    With --watch and --json each look is one line.
+    The states, from the worst to the best: offline, under-min-isr, stuck, under-replicated,
+    being-deleted, being-reassigned, not-preferred.
 
-    Exit status: 0 well; 1 a partition is in the state --fail-on or a worse one, the controller
-    could not do something, or the probe failed; 2 LOG or ZooKeeper cannot be read, no daemon runs
-    there, or there is no such topic; 130 Ctrl-C.
+    Exit status: 0 no partition is in the state --fail-on or a worse one; 1 a partition is, the
+    controller failed to do something, or the probe failed; 2 LOG or ZooKeeper cannot be read, no
+    daemon runs there, or the topic does not exist; 130 Ctrl-C.
     """
     _check_servers(bootstrap_server)
     _check_source(log, zookeeper, config, daemon)
@@ -254,7 +257,7 @@ def _rank(state: State) -> int:
 
 
 def _check_servers(servers: str | None) -> None:
-    """Raises typer.BadParameter."""
+    """Check the value of --bootstrap-server. Raises typer.BadParameter."""
     if not servers:
         return
     try:
@@ -266,7 +269,8 @@ def _check_servers(servers: str | None) -> None:
 def _check_source(
     log: str | None, zookeeper: str | None, config: Path | None, daemon: Path | None
 ) -> None:
-    """Raises typer.BadParameter unless exactly one source is given."""
+    """Check that exactly one source is given, and --config only with one that uses it. Raises
+    typer.BadParameter."""
     sources = [one for one in (log, zookeeper, daemon) if one is not None]
     if len(sources) > 1 or (not sources and config is None):
         raise typer.BadParameter(
@@ -278,7 +282,8 @@ def _check_source(
 
 
 def _access(zookeeper: str | None, config: Path | None) -> ClusterAccess:
-    """Raises typer.BadParameter."""
+    """How to connect to ZooKeeper and the brokers, by the options and the environment. Raises
+    typer.BadParameter."""
     flags = []
     if zookeeper is not None:
         flags.append(RawSetting("zookeeper.connect", zookeeper, "--zookeeper"))

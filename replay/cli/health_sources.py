@@ -59,7 +59,8 @@ class ClusterReading(Struct, frozen=True):
 
 
 def from_log(log: str, seq: int | None, wall_ns: int | None) -> ClusterReading:
-    """After an event or at a time; None: at the end. Raises ReplayError, LogError."""
+    """The state of the cluster after an event or at a time; None: at the end. Raises ReplayError,
+    LogError."""
     with (
         progress() as report,
         open_log(log, report, has_index) as opened,
@@ -92,9 +93,9 @@ def _brokers_setting(log: OpenedLog) -> int | None:
 def from_daemon(
     path: Path, access: ClusterAccess | None, topics: Collection[str]
 ) -> ClusterReading:
-    """From the log that the daemon writes now: folding it here costs the daemon nothing. What the
-    log does not have is read from ZooKeeper, with `access` if it is given. Raises ReplayError if no
-    daemon runs there."""
+    """The state of the cluster by the log that the daemon writes now: folding it here costs the
+    daemon nothing. What the log does not have is read from ZooKeeper, with `access` if it is given.
+    Raises ReplayError if no daemon runs there."""
     try:
         found = ask_any(path)
     except NoDaemon as error:

@@ -64,7 +64,7 @@ class Filter(msgspec.Struct):
     limit: int | None
 
     def __post_init__(self) -> None:
-        """Raises typer.BadParameter."""
+        """Check the values of --partition, --from and --to. Raises typer.BadParameter."""
         named_partition(self.partition, "--partition")
         log_positions(self.first, self.last)
 
@@ -79,7 +79,8 @@ class Filter(msgspec.Struct):
         return max(begin, first or 0), end if last is None else min(end, last)
 
     def require_times(self) -> None:
-        """Raises typer.BadParameter for the number of an event, which each log has."""
+        """Check that --from and --to are times, for several logs: each log has its own event of a
+        number. Raises typer.BadParameter."""
         if any(one.seq is not None for one in log_positions(self.first, self.last)):
             raise typer.BadParameter(
                 "each log numbers its events from 1: give a time, or only one log",
@@ -99,7 +100,8 @@ class Filter(msgspec.Struct):
         return IndexSelection((*self.named.values(),), (*self.kinds,), self.term)
 
     def require_names(self, opened: ListedLog, index: Index | None) -> None:
-        """Raises ReplayError if the log does not have the topic, partition or broker."""
+        """Check that the log has the topic, partition and broker of the options. Raises
+        ReplayError."""
         if self.named:
             in_events = index.names() if index is not None else None
             known = KnownNames(opened.reader, opened, in_events)

@@ -42,8 +42,8 @@ async def live_znodes(
 async def live_brokers_and_configs(
     connect: ConnectString, topics: Collection[str], security: ZooKeeperSecurity
 ) -> ZnodeView:
-    """Only the registrations of the brokers and the dynamic configuration of these topics. Raises
-    ReplayError if ZooKeeper is not reachable."""
+    """Read only the registrations of the brokers and the dynamic configuration of these topics.
+    Raises ReplayError if ZooKeeper is not reachable."""
     read = partial(read_brokers_and_configs, topics=topics)
     return _view(await _read(connect, security, read))
 

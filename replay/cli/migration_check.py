@@ -56,7 +56,8 @@ def check_migration(
 
 
 def _from_zookeeper(given: GivenSettings, at: str | None) -> _Report:
-    """Raises typer.BadParameter, typer.Exit, ReplayError."""
+    """Check a running cluster: its znodes, and the answers of its brokers. Raises
+    typer.BadParameter, typer.Exit, ReplayError."""
     if at is not None:
         raise typer.BadParameter("is a moment of SOURCE", param_hint="--at")
     (connect, security), brokers = given.access()
@@ -77,7 +78,7 @@ def _settings_of(answer: BrokerAnswer) -> BrokerSettings:
 
 
 def _from_source(given: GivenSettings, source: str, at: str | None) -> _Report:
-    """Raises typer.BadParameter, LogError, ReplayError."""
+    """Check the cluster at one time of a log. Raises typer.BadParameter, LogError, ReplayError."""
     if given.flags:
         used = ", ".join(one.source for one in given.flags)
         raise typer.BadParameter("has no effect with SOURCE", param_hint=used)

@@ -117,7 +117,7 @@ def _is_run(path: Path) -> bool:
 
 
 def _refuse_broker_run(path: Path) -> None:
-    """Raises ReplayError for a run of the 0.8 design."""
+    """Refuse a run of the 0.8 design, and say what to do with it. Raises ReplayError."""
     from replay.explore.saved import CONTROLLER, design_of
 
     if design_of(path) != CONTROLLER:

@@ -46,7 +46,9 @@ _Mode = Annotated[
 ]
 _Txnlog = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Shadow: read ZooKeeper's data folder, not its znodes."),
+    typer.Option(
+        metavar="DIR", help="Shadow: read ZooKeeper's files in this folder; do not connect to it."
+    ),
 ]
 _ControllerLogs = Annotated[
     list[Path] | None,
@@ -73,7 +75,7 @@ _Rules = Annotated[
 ]
 _MetricsFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Shadow: write the counts there, for Prometheus."),
+    typer.Option(metavar="FILE", help="Shadow: write the counts to this file, for Prometheus."),
 ]
 _Json = Annotated[
     bool, typer.Option("--json", help="Shadow: print the summary as one JSON object.")
@@ -93,16 +95,16 @@ def run(
     metrics_file: _MetricsFile = None,
     as_json: _Json = False,
 ) -> None:
-    """Run the controller of a Kafka cluster until SIGTERM, which resigns the role.
+    """Run the controller of a Kafka cluster. SIGTERM hands the role back and ends the daemon.
 
-    Without --take-over refold waits until the role is free. Each setting can also be set by an
-    environment variable or in a file, see docs/settings.md.
+    While another process is controller, refold waits, unless --take-over is given. Each setting can
+    also be set by an environment variable or in a file (docs/settings.md).
 
     Exit status: 0 stopped cleanly, 1 gave up while running, 2 refused to start.
 
-    With --mode shadow refold writes nothing to ZooKeeper, sends nothing to brokers, and reports
-    where it would have decided otherwise than the stock controller, see docs/shadow.md. SIGTERM or
-    Ctrl-C prints the summary. The exit status is the one of `refold agree`.
+    With --mode shadow a broker stays controller. refold reports each decision that it would have
+    made differently, writes nothing to ZooKeeper and sends nothing to brokers (docs/shadow.md).
+    SIGTERM or Ctrl-C prints the summary. The exit status is that of `refold agree`.
 
     An option that the mode does not use is refused.
     """

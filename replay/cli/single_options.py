@@ -12,7 +12,8 @@ class SingleOptions(TyperCommand):
     last one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As in the base class. Raises typer.BadParameter for an option with too many values."""
+        """Parse the arguments of the command. Raises typer.BadParameter for an option with too many
+        values."""
         # Parsing an argument again changes nothing; the base class keeps no count of the options.
         parser: Any = self.make_parser(ctx)
         *_, given = parser.parse_args(args=[*args])

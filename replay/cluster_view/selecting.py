@@ -53,7 +53,8 @@ def _topic_of(partition: str) -> str:
 
 
 def require(cluster: ClusterView, topic: str, partition: int | None = None) -> None:
-    """Raises ReplayError if a topic or partition does not exist; the message names what exists."""
+    """Check that a topic, and a partition of it, exists. Raises ReplayError, which names what
+    exists."""
     found = cluster.topic(topic)
     if found is None:
         names = [one.name for one in cluster.topics]

@@ -91,7 +91,7 @@ class PartitionView(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As Kafka writes it."""
+        """The partition in the form of Kafka's tools: "orders-0"."""
         return f"{self.topic}-{self.partition}"
 
     @property

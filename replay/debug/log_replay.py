@@ -125,11 +125,11 @@ class DerivedAtOnce(NamedTuple):
     procedures: Mapping[int, Mapping[str, None]]
 
     def decision(self, seq: int) -> DerivedDecision | None:
-        """As in the protocol."""
+        """The decision of a record, if it is one."""
         return self.decisions.get(seq)
 
     def begun(self, seq: int) -> Iterable[str]:
-        """As in the protocol."""
+        """The procedures that begin at a record."""
         return self.procedures.get(seq, ())
 
 
@@ -143,7 +143,8 @@ class ImportedReplay:
         before: int,
         derived: DerivedByRecord,
     ) -> None:
-        """As RecordedReplay. `derived` are the decisions of its controllers."""
+        """Begin at a checkpoint, else at the last stored snapshot before event `before`. `derived`
+        are the decisions of its controllers."""
         if begin is None:
             state = projection_from_snapshot(log, before - 1)
         else:

@@ -279,7 +279,7 @@ class ControllerKnowledge:
         return [broker for broker, epoch in found[0].items() if granted.get(broker) != epoch]
 
     def surely_live_of(self, process: str) -> Collection[int] | None:
-        """Those that it must know to be live and not shutting down."""
+        """The brokers that a controller must know to be live and not shutting down."""
         found = self._brokers(process)
         if found is None:
             return self._own.live_brokers_of(process)

@@ -114,7 +114,8 @@ def _bad_topics(scenario: Scenario, brokers: Sequence[int]) -> Iterator[str]:
 
 
 def _unknown_slow_replicas(scenario: Scenario) -> Iterator[str]:
-    """Those of partitions that do not exist at the start. A what-if has some of later ones."""
+    """The slow replicas of partitions that do not exist at the start. A saved run of a what-if may
+    have some of partitions that are created later."""
     partitions = {one.name: len(one.assignment) for one in scenario.topics}
     for slow in scenario.slow_replicas:
         if not 0 <= slow.partition < partitions.get(slow.topic, 0):

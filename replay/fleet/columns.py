@@ -155,11 +155,12 @@ class Batches:
         return self._batch(COMMAND, len(rows), _of_commands(columns, clocks_of), facts)
 
     def event_page(self, columns: Sequence[pa.Array]) -> pa.RecordBatch:
-        """As `events`, for columns instead of rows, without decoding."""
+        """Convert a page of the events table that is in columns, without decoding payloads."""
         return self._batch(EVENT, len(columns[0]), _of_events(columns), {})
 
     def command_page(self, columns: Sequence[pa.Array], clocks_of: Clocks) -> pa.RecordBatch:
-        """As `commands`, for columns instead of rows, without decoding."""
+        """Convert a page of the commands table that is in columns, without decoding bodies. A
+        command has the clocks of its cause."""
         return self._batch(COMMAND, len(columns[0]), _of_commands(columns, clocks_of), {})
 
     def _batch(

@@ -49,8 +49,8 @@ _NAMES_MAX: Final = 10
 
 
 def check_known(option: str, name: str, known: Collection[str]) -> None:
-    """Raises FleetError if a name that was given with an option is not a known one. The text has
-    the known names, similar ones first."""
+    """Check a name that was given with an option. Raises FleetError, which lists the known names,
+    similar ones first."""
     if name in known:
         return
     similar = get_close_matches(name, known, _NAMES_MAX)

@@ -111,7 +111,7 @@ def inputs_below(sources: Iterable[str], others: OtherFiles | None = None) -> It
 
 
 def check_inputs(sources: Iterable[str]) -> None:
-    """Raises FleetError if a source does not exist or contains nothing to read."""
+    """Check that each source exists and has something to read. Raises FleetError."""
     for source in sources:
         next(inputs_below([source]))
 

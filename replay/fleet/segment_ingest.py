@@ -67,8 +67,8 @@ def ingest_segment(
 
 
 def require_copy(path: Path, other: Path) -> None:
-    """Raises LogCorrupt if the segment `other`, which has no more records than `path` and the same
-    header, does not have the first records of it."""
+    """Check that the segment `other`, which has no more records than `path` and the same header,
+    has the first records of it. Raises LogCorrupt."""
     with open_segment(path) as segment, open_segment(other) as copy:
         last = {"events": ("seq", copy.last_seq()), "commands": ("rowid", copy.command_count())}
         for table, (column, number) in last.items():

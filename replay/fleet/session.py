@@ -138,7 +138,7 @@ def files_of(root: Path) -> list[Path]:
 
 
 def check_java() -> None:
-    """Raises FleetError if there is no Java that Spark supports."""
+    """Check that there is a Java that Spark supports. Raises FleetError."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     advice = f"install Java {_JAVA_MIN} or 21, or set JAVA_HOME"
@@ -156,7 +156,7 @@ def check_java() -> None:
 
 
 def check_master(master: str) -> None:
-    """Raises FleetError if a master is invalid, unreachable, or lacks its configuration."""
+    """Check that a master is valid, reachable and has its configuration. Raises FleetError."""
     if not _MASTER.fullmatch(master):
         raise FleetError(
             f"--master {master} is invalid: use local[N], spark://HOST:PORT, yarn or k8s://URL"

@@ -102,7 +102,8 @@ class StoredPages:
             yield columns
 
     def commands(self, after: int, last: int) -> Iterator[list[pa.Array]]:
-        """As `events`, for commands, numbered in the order in which they were stored."""
+        """Pages of the columns of the commands table, for commands after `after` up to `last`,
+        numbered in the order in which they were stored. Raises LogCorrupt."""
         for _, *columns in self._pages(_COMMANDS, after, last):
             yield columns
 

@@ -113,7 +113,7 @@ def _remove(folder: Path) -> None:
 
 
 def check_table(folder: Path) -> None:
-    """Raises FleetError if there is no table, or if it has no records."""
+    """Check that there is a table, and that it has records. Raises FleetError."""
     _paths(folder)
 
 

@@ -27,7 +27,7 @@ class IncidentDescription(Struct, omit_defaults=True):
 
 
 def require_new(folder: Path) -> None:
-    """Raises ReplayError if the folder exists."""
+    """Check that the folder does not exist. Raises ReplayError."""
     if folder.exists():
         raise ReplayError(f"{folder} exists already: give the incident another name")
 

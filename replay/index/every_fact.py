@@ -131,7 +131,8 @@ class EveryFactObserver(RecordedFactObserver):
         return chain.from_iterable(self._moved.values())
 
     def fold_event(self, event: Recorded) -> list[Issued]:
-        """As in the base class."""
+        """Fold one event, note the facts about it with their places, and return its commands.
+        Raises ReplayError."""
         self.seq = event.seq
         match event.event:
             case WatchFired(path=path, change=change) if path in _OF_MOVES:
@@ -169,7 +170,8 @@ class EveryFactObserver(RecordedFactObserver):
         return [one for one in dict.fromkeys(topics) if one in queued]
 
     def is_request_noted(self, partition: str, target: tuple[int, ...], via: str) -> bool:
-        """As in the base class, for facts that were taken since."""
+        """Whether the current procedure has noted a request since the facts were taken; notes
+        it."""
         request = (self.because, partition, target, via)
         is_noted = request in self._requests
         self._requests.add(request)

@@ -27,7 +27,7 @@ class ImportedPass(LogPass):
     """Derives the decisions of a log once, and reads it once."""
 
     def __init__(self, log: ImportedLog, writer: IndexWriter, progress: Progress) -> None:
-        """Raises LogError, ReplayError."""
+        """Open the log again. Raises LogError, ReplayError."""
         super().__init__(writer, Postings())
         # Reading changes the state of an opened log, so each reading opens the log again.
         self._log = open_imported(log.reader)

@@ -257,7 +257,7 @@ class Index:
         return [key for (key,) in found]
 
     def keys_with(self, prefix: str, text: str) -> list[str]:
-        """Those whose rest contains a text, in any case."""
+        """The keys whose rest contains a text, in any case."""
         text = text.lower()
         return [one for one in self.keys(prefix) if text in one.removeprefix(prefix).lower()]
 

@@ -49,8 +49,8 @@ class KnownNames:
         self.topics = legal - self.partitions
 
     def require(self, kind: str, name: str) -> None:
-        """Raises ReplayError if the log has no topic, partition or broker (`kind`) of this name, or
-        nothing at all for "subject". The message names what it has."""
+        """Check that the log has a topic, partition or broker (`kind`) of this name; "subject"
+        means any of them. Raises ReplayError, which names what the log has."""
         candidates = {
             "broker": self.brokers,
             "partition": self._partitions_like(name),

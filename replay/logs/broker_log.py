@@ -18,7 +18,8 @@ def is_of_broker(header: Header) -> bool:
 
 
 def refuse_broker_log(header: Header) -> None:
-    """Raises ReplayError if a broker of the 0.8 design wrote the log."""
+    """Refuse a log that a broker of the 0.8 design wrote, and name the commands that read it.
+    Raises ReplayError."""
     if is_of_broker(header):
         broker = header.configuration.get("broker_id")
         raise ReplayError(

@@ -24,7 +24,8 @@ UPCASTERS = Upcasters({**ALL_EVENT_SCHEMAS, **SCHEMAS}, UPCASTS)
 
 
 def require_recorded(header: Header) -> None:
-    """Raises ReplayError if refold's daemon did not write the log."""
+    """Check that refold's daemon wrote the log. Raises ReplayError, which names the commands for
+    others."""
     if header.kind != "recorded":
         raise ReplayError(
             "this is a recording of a stock cluster, or an imported log: it has no decisions of "

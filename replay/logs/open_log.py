@@ -58,7 +58,8 @@ def open_any_log(
     progress: Progress = unreported,
     is_checked: IsChecked = unchecked,
 ) -> Iterator[OpenedLog | BrokerLog]:
-    """As `open_log`, also for a log of a broker of the 0.8 design. Raises LogError, ReplayError."""
+    """Open a log for folding: also one that a broker of the 0.8 design wrote (see `open_log`).
+    Raises LogError, ReplayError."""
     with open_reader(path, progress) as reader:
         if is_of_broker(reader.header):
             check_complete(reader.path)

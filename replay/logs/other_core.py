@@ -115,7 +115,7 @@ class OtherCoreCheck:
             self.differs_at = seq
 
     def require_same(self) -> None:
-        """Raises OtherCoreError if a decision has differed."""
+        """Check that no decision has differed so far. Raises OtherCoreError."""
         if self.differs_at:
             raise OtherCoreError(
                 f"recorded by {recorded_by(self._header)}; from event {self.differs_at} on, this "

@@ -40,7 +40,8 @@ def logs_of_run(path: Path) -> list[Path]:
 
 
 def require_one_log(folder: Path) -> None:
-    """Raises ReplayError if a folder has several logs, or is a saved run that has none."""
+    """Check that a folder does not have several logs, and that a saved run has one. Raises
+    ReplayError, which names the logs."""
     kinds = _kinds_of_logs(folder)
     is_run = (folder / RUN_FILE).is_file()
     if is_run and LogKind.BROKER in kinds.values():

@@ -142,8 +142,9 @@ def _event(names: Names, recorded: Recorded, asked: Mapping[CommandId, Command])
 
 
 def _require_stored(event: Recorded, issued: list[Issued], stored: list[CommandRecord]) -> None:
-    """Raises ReplayError if a stored command differs from the derived one. The text of a notice is
-    not compared: another core may have written it, and redaction replaces the names in it."""
+    """Compare the stored commands of an event with the derived ones. The text of a notice is not
+    compared: another core may have written it, and redaction replaces the names in it. Raises
+    ReplayError."""
     for one, record in zip(issued, stored, strict=False):
         if not is_same_decision(record, one):
             raise ReplayError(
@@ -167,7 +168,7 @@ def _derived(
 def _require_same(
     names: StandIns, event: Recorded, before: list[Issued], after: list[Issued]
 ) -> None:
-    """Raises ReplayError if the decisions under the new names differ."""
+    """Check that the decisions under the new names are the same. Raises ReplayError."""
     for one, other in zip(before, after, strict=False):
         if _without_texts(fields.value(names, one.command)) != _without_texts(other.command):
             raise ReplayError(
@@ -213,7 +214,7 @@ def _imported(reader: LogReader, names: Names) -> Iterator[EventRecord]:
 
 
 def _require_no_name(names: StandIns, record: EventRecord) -> None:
-    """Raises ReplayError if a name is still in an event."""
+    """Check that no name remains in an event. Raises ReplayError."""
     for text in _texts(msgspec.msgpack.decode(record.payload, strict=False)):
         for name in names.remaining_names(text):
             if name in WORDS:

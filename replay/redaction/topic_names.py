@@ -201,7 +201,8 @@ class _Tree:
 
 
 def _check(found: dict[str, str]) -> None:
-    """Raises ReplayError if the stand-ins have another order or other collisions than the names."""
+    """Check that the stand-ins have the order and the collisions of the names. Raises
+    ReplayError."""
     legal = [one for one in sorted(found) if topic_names.problem_of(one) is None]
     names = [found[one] for one in legal]
     groups = {topic_names.unify_collision_chars(one) for one in legal}

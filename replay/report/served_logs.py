@@ -66,7 +66,8 @@ def version_of(path: Path) -> str:
 
 
 def _has_events(file: Path) -> bool:
-    """Not the index and the lock, which change when a log is read."""
+    """Whether a file has events of a log. The index and the lock have none, and change when a log
+    is read."""
     name = file.name.removesuffix("-wal")
     return is_segment(file.with_name(name)) or name.endswith(PACKED)
 

@@ -33,8 +33,9 @@ FORMATS: Final[dict[FormatName, Format]] = {
 
 
 def require_writable(path: Path, format: Format, *, force: bool = False) -> None:
-    """Raises ReplayError if a file exists that is not a report in this format, unless `force`; or
-    if the folder does not exist."""
+    """Check, before any work, that the report can be written: the folder exists, and the file is
+    missing or a report in this format. `force`: another file may be replaced. Raises
+    ReplayError."""
     if path.is_dir():
         raise ReplayError(f"{path} is a folder: give the name of a file with --out")
     if not path.parent.is_dir():

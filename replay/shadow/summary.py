@@ -6,8 +6,8 @@ from replay.agreement.results import AgreementResult
 
 
 class ShadowResult(AgreementResult):
-    """As of `refold agree`, over all logs of the run. What is counted here neither agrees nor
-    differs.
+    """The result of `refold run --mode shadow`: that of `refold agree`, over all logs of the run,
+    with counts of what neither agrees nor differs.
 
     `unseen_decisions` are decisions whose reason is in no file. `unseen_versions` are versions of
     znodes that were overwritten before they were read. `records` is the number of records, `zxid`

@@ -123,7 +123,8 @@ class EventFieldChecker:
         self._earlier_channels: set[str] = set()
 
     def edges(self) -> PartEdges:
-        """After the last event."""
+        """What this part assumes of the parts before it, and what the parts after it may assume.
+        Call it after the last event."""
         assert self._first is not None, "a part has events"
         return PartEdges(
             self._first_seq,

@@ -111,7 +111,7 @@ def verify_decisions(reader: LogReader, progress: Progress = unreported) -> Veri
 
 @contextmanager
 def damage_reported() -> Iterator[None]:
-    """Raises ReplayError instead of LogCorrupt."""
+    """Convert LogCorrupt into ReplayError, whose message names the file and the record."""
     try:
         yield
     except LogCorrupt as error:
@@ -169,7 +169,7 @@ class Verifier:
         return self._comparison.result(self.last_seq, self._is_closed, self._fields)
 
     def edges(self) -> PartEdges:
-        """After the last event of a part, what it assumes of the other parts."""
+        """What a part assumes of the other parts; call it after its last event."""
         return self._fields.edges()
 
 

@@ -251,7 +251,7 @@ def nearest(causes: Iterable[Cause], seq: int) -> str:
 
 
 def require_broker(brokers: Iterable[int], broker: int) -> None:
-    """Raises ReplayError if a broker is not part of the cluster."""
+    """Check that a broker is part of the cluster. Raises ReplayError, which names its brokers."""
     known = sorted(brokers)
     if broker not in known:
         names = ", ".join(map(str, known))

@@ -245,7 +245,8 @@ class _ChangeApplier:
         self._add(seq, Cause(seq, at_ms, cancel), f"the reassignment of {names} was cancelled")
 
     def _is_registered(self, broker: int, seq: int) -> bool:
-        """Raises ReplayError if the broker does not exist."""
+        """Whether a broker is registered at event `seq`. Raises ReplayError if the cluster does not
+        have it."""
         incident = self._incident
         require_broker(incident.brokers, broker)
         return broker in cluster_state_at(incident.history.changes, seq, 0).brokers

@@ -103,7 +103,10 @@ def _require_subject(history: History) -> None:
         try:
             require(history.cluster, subject.topic, subject.partition)
         except ReplayError as error:
-            raise ReplayError(f"{error}; up to then it never existed in this log") from error
+            raise ReplayError(
+                f"{error}. The log does not name it before either: correct the name, or give a "
+                "later moment with --at"
+            ) from error
     was_there = any(isinstance(one, TopicChanged) for one in found)
     if was_there and not (subject.is_reassignment and refusal_since(history, 0)):
         # The explanation then says what happened to the topic.

@@ -55,7 +55,8 @@ class ShadowFactObserver(FactObserver, Checkpointed):
         """The record at which the fold first processed a controller event; 0: it has not."""
 
     def save(self) -> State:
-        """Also saves what is known of ZooKeeper and of the partition's reassignments."""
+        """The state of the observer, with what is known of ZooKeeper and of the partition's
+        reassignments."""
         known = structs.replace(
             self.known,
             states=dict(self.known.states),

@@ -141,7 +141,8 @@ class ProcessClock:
         return self._scheduler.now_us
 
     def at(self, at_us: int, action: Action) -> ScheduledAction:
-        """As `Scheduler.at`. The action is lost if the process ends before."""
+        """Schedule an action; a time that is over means now. The action is lost if the process ends
+        before."""
         return self._scheduler.add(at_us, ScheduledAction(at_us, action, self))
 
     def after(self, delay_us: int, action: Action) -> ScheduledAction:

@@ -19,6 +19,7 @@ def test_page_has_the_result_of_each_command(bench: Bench) -> None:
     assert part is not None
     assert f"    $ {bench.command}\n" in part[0]
     assert re.search(r"^On 20\d\d-\d\d-\d\d:$", part[0], re.MULTILINE)
+    assert " at 0x" not in part[0]
 
 
 def test_unknown_part_is_refused_with_the_known_ones() -> None:

@@ -80,7 +80,8 @@ class Result:
 
 
 def check_step(contender: Contender, begin_ns: int, what: str) -> None:
-    """Raise BenchError if a step took too long, because of `what`, or if the contender exited."""
+    """Check that a step does not take too long, and that the contender runs. Raises BenchError;
+    `what` says what is late."""
     if time.monotonic_ns() - begin_ns > STEP_SECONDS_MAX * 1e9:
         raise BenchError(
             f"{contender.title}: {what} after {STEP_SECONDS_MAX:g} s; see {contender.folder}"

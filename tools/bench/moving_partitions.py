@@ -205,7 +205,8 @@ class MovingBench(Bench):
     # Pending deletions ----------------------------------------------------------------------------
 
     async def _failed_over_with_deletions(self, contender: Contender) -> Sample:
-        """As many replicas as there are moves are left on a broker that is not registered."""
+        """Measure a failover while as many replicas as there are moves are left on a broker that is
+        not registered."""
         names = list(self._targets)
         records = {
             f"{REPLICA_DELETIONS}/0_{start}": names[start : start + NAMES_IN_DELETION]
@@ -296,7 +297,7 @@ class MovingBench(Bench):
     # Failure of a broker --------------------------------------------------------------------------
 
     async def _moved_away(self, contender: Contender) -> Sample:
-        """From the broker's failure until no state names it as the leader."""
+        """Measure the time from the broker's failure until no state names it as the leader."""
         await self._stubs.requests()
         cpu_before = contender.cpu_seconds()
         await self._submit()
@@ -329,7 +330,7 @@ class MovingBench(Bench):
     # Requests of brokers --------------------------------------------------------------------------
 
     async def _shut_down(self, contender: Contender) -> Sample:
-        """From a broker's request to shut down until the answer."""
+        """Measure the time from a broker's request to shut down until the answer."""
         async with ClusterView(self.server.connect) as view:
             epoch = await view.broker_epoch(ENDING_BROKER)
         cpu_before = contender.cpu_seconds()
@@ -421,7 +422,7 @@ class MovingBench(Bench):
         return paths
 
     async def _write(self, operations: Sequence[WriteOperation], *accepted: int) -> None:
-        """Raises BenchError for a ZooKeeper code that is neither OK nor accepted."""
+        """Write to ZooKeeper. Raises BenchError for a code that is neither OK nor accepted."""
         errors = await self._zookeeper.call(WriteZnodes(tuple(operations), None), len(operations))
         for operation, error in zip(operations, errors, strict=True):
             if error not in (OK, *accepted):

@@ -23,6 +23,10 @@ _TIMER_SECONDS: Final = 0.01
 _RUN: Final = "_run"
 _RUN_FOREVER: Final = "run_forever"
 """The methods that are replaced."""
+_CALLBACK: Final = "_callback"
+
+_UNNAMED: Final = "Task-"
+"""How asyncio names a task that has no name."""
 
 
 def _write(file: TextIO, kind: str, ms: float, what: str) -> None:
@@ -30,6 +34,19 @@ def _write(file: TextIO, kind: str, ms: float, what: str) -> None:
         line = {"kind": kind, "ms": round(ms, 1), "ended_ns": time.monotonic_ns(), "what": what}
         file.write(json.dumps(line) + "\n")
         file.flush()
+
+
+def what_runs(handle: asyncio.Handle) -> str:
+    """The name of the task that a callback continues, else of the callback: the same in each run
+    of the daemon, other than its repr."""
+    callback = getattr(handle, _CALLBACK)
+    task = getattr(callback, "__self__", None)
+    if not isinstance(task, asyncio.Task):
+        return str(getattr(callback, "__qualname__", type(callback).__qualname__))
+    if not task.get_name().startswith(_UNNAMED):
+        return f"task {task.get_name()}"
+    coroutine: Any = task.get_coro()
+    return f"task {coroutine.__qualname__} ({Path(coroutine.cr_code.co_filename).name})"
 
 
 def _time_callbacks(file: TextIO) -> None:
@@ -41,7 +58,7 @@ def _time_callbacks(file: TextIO) -> None:
         plain(handle)
         ms = (time.perf_counter_ns() - begin_ns) / 1e6
         if ms >= MS_MIN:
-            _write(file, "callback", ms, repr(handle))
+            _write(file, "callback", ms, what_runs(handle))
 
     setattr(asyncio.Handle, _RUN, timed)
 

@@ -192,7 +192,7 @@ def _formulas() -> str:
 
 
 def all_failures(measured: Sequence[Failure]) -> list[Failure]:
-    """Those that were measured, and the larger ones by the formulas, case by case."""
+    """The failures that were measured, and the larger ones by the formulas, case by case."""
     found = []
     for case in CASES:
         of_case = sorted(

@@ -94,7 +94,8 @@ class SecuredFiles:
         }
 
     def authorized_config(self) -> Mapping[str, str]:
-        """As `broker_config`, with the user `CLIENT`, SCRAM, and Kafka's authorizer."""
+        """The settings of brokers with one listener, `LISTENER`, the user `CLIENT`, SCRAM, and
+        Kafka's authorizer."""
         listener = f"listener.name.{LISTENER.lower()}"
         config = self.broker_config()
         login = config[f"{listener}.plain.sasl.jaas.config"].removesuffix(";")

@@ -325,7 +325,7 @@ def _change_replicas(topic: _Json, brokers: Sequence[int], random: Random) -> bo
 
 
 def _change_partial(name: str) -> _Edit:
-    """For the adding or removing replicas of one partition."""
+    """An edit of the adding or removing replicas of one partition."""
 
     def edit(topic: _Json, brokers: Sequence[int], random: Random) -> bool:
         of_partitions = topic[name]

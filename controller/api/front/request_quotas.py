@@ -107,7 +107,7 @@ class RequestQuota:
     kio decodes."""
 
     def check_size(self, size: int) -> None:
-        """Raises `RequestRejected` if a request is too large."""
+        """Refuse a request that is too large: raises `RequestRejected`."""
         if size > self.bytes_max:
             raise RequestRejected(
                 f"a request of {size} bytes, at most {self.bytes_max} are allowed"

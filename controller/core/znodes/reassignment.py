@@ -93,7 +93,8 @@ def read_force(data: bytes | None) -> bool:
 
 
 def is_forced(data: bytes | None) -> bool:
-    """As `read_force`; content that cannot be read forces nothing."""
+    """Whether the content of /admin/reassign_cancel asks to go back without enough originals in
+    sync. Content that cannot be read does not."""
     try:
         return read_force(data)
     except ZnodeError:

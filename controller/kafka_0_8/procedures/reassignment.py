@@ -197,7 +197,7 @@ async def complete_if_caught_up(broker: Broker, partition: Partition) -> None:
 async def _with_queue(
     broker: Broker, brokers: Sequence[int], rule: str, *, watch: bool = False
 ) -> list[int]:
-    """Those of the brokers that have a state path: add-brokers has added them."""
+    """Select the brokers that have a state path: add-brokers has added them."""
     paths = list(map(znodes.state_path, brokers))
     found = await fetch_stats(broker, paths, rule, watch=watch)
     return [one for one, error in zip(brokers, found.errors, strict=True) if error == OK]

@@ -148,7 +148,7 @@ def _read_denied_again(broker: Broker, paths: list[str]) -> None:
 
 
 async def _assigned_of(broker: Broker, names: list[Name]) -> list[Name]:
-    """Those of the partitions that have a replica on this broker."""
+    """The partitions among these that have a replica on this broker."""
     replicas = [znodes.replicas_path(*name) for name in names]
     found = await read_znodes(broker, replicas, rules.READ_ASSIGNED)
     assigned = []

@@ -77,7 +77,7 @@ class ZooKeeperClusterAdmin:
         self.client = store
 
     async def describe(self, topics: Iterable[str] | None) -> ClusterState:
-        """None means all topics."""
+        """The state of these topics (None: all topics) and of all reassignments."""
         return await describe(self.client, topics)
 
     async def describe_all(self) -> ClusterState:
@@ -129,7 +129,8 @@ class KafkaClusterAdmin:
         self.api = admin
 
     async def describe(self, topics: Iterable[str] | None) -> ClusterState:
-        """None means only partitions that are being reassigned."""
+        """The state of these topics (None: only those of reassignments) and of all
+        reassignments."""
         moving = await self.api.reassignments()
         names = sorted({*(topics or ()), *(topic for topic, _ in moving)})
         return await self._view(moving, await self.api.metadata(names))
@@ -275,7 +276,8 @@ async def connected(
 
 
 def _security(zookeeper: str, config: Path | None) -> ZooKeeperSecurity:
-    """As a daemon with this file and the environment. Raises BadInput."""
+    """How the session is secured, by the rules of the daemon: its settings are in this file and in
+    the environment. Raises BadInput."""
     try:
         flag = RawSetting("zookeeper.connect", zookeeper, "--zookeeper")
         return zookeeper_of([flag], os.environ, config, _ZOOKEEPER_CONFIG).security

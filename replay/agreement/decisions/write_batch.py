@@ -83,7 +83,7 @@ class WriteBatch:
         return ZnodesWritten(self._id, 0, errors, self._versions)
 
     def if_fenced(self) -> dict[str, ZnodesWritten]:
-        """By path: the outcome of each write that was fenced, or will be if it is open."""
+        """The outcome, by path, of each write that was fenced, or will be if it is open."""
         return {
             self._writes[place].path: ZnodesWritten(self._id, place, [FENCED], [-1])
             for place, error in enumerate(self._errors)
@@ -198,7 +198,8 @@ class WriteBatch:
         return None
 
     def _claim_refused(self, decision: StockDecision, since_zxid: int) -> bool:
-        """Of a refused operation ZooKeeper logs the reason, but not the operation."""
+        """Settle the operations of a refused write. ZooKeeper logs the reason of a refusal, but not
+        the operation."""
         if self._is_atomic:
             errors = [refusal(one, self._view) for one in self._writes]
             if decision.error not in errors:

@@ -38,7 +38,8 @@ class WriteAhead(Checkpointed):
         self._early = {}
 
     def claim_early_write(self, decision: StockDecision) -> list[str] | None:
-        """As `ComparedWrites.claim_early_write`. After the last early write the fold goes on."""
+        """The differences of a decision that the fold made earlier than Kafka; None for others.
+        After the last early write the fold goes on."""
         differences = self._compared.claim_early_write(decision)
         if differences is not None and self._early:
             for path, _ in decision.operations:
@@ -77,7 +78,8 @@ class WriteAhead(Checkpointed):
         return any(following.has(decision, since_zxid) for following in self._following())
 
     def claim_repeated(self, decision: StockDecision) -> bool:
-        """As `WriteBatch.claim_repeated`; False if no batch is open any more."""
+        """Settle the last completed write of the open batch as refused, if ZooKeeper refuses its
+        repetition so. False if not, or if no batch is open."""
         batch = self._fold.batch
         return batch is not None and batch.claim_repeated(decision)
 
@@ -91,8 +93,8 @@ class WriteAhead(Checkpointed):
         return [*self._early, *(self._fold.batch.paths() if self._fold.batch else ())]
 
     def write_rest(self) -> None:
-        """After the end of the session: make the other writes of the rule that the fold has
-        begun."""
+        """Make the other writes of the rule that the fold has begun, after the end of the
+        session."""
         batch = self._fold.batch
         if batch is not None and batch.is_fenced:
             self._fold.fenced += batch.if_fenced().values()

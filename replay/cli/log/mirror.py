@@ -208,7 +208,8 @@ def mirrored_topic(servers: str, name: str, config: Path | None) -> Any:
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """As `log_errors`, and also print errors in a file of settings."""
+    """Print errors of the log in one line each, with the exit codes of `log_errors`, and each error
+    in a file of settings."""
     try:
         with log_errors():
             yield

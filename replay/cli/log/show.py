@@ -103,7 +103,8 @@ def show(
 
 
 def _require_subject(reader: LogReader, subject: str) -> None:
-    """Raises ReplayError if the log has nothing of this name."""
+    """Check that the log has something of this name. Raises ReplayError, which names what it
+    has."""
     from replay.listing.known_names import KnownNames
     from replay.logs.open_log import open_any_log
 

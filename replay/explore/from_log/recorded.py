@@ -110,7 +110,8 @@ class RecordedIncident:
             del self._failed[broker]
 
     def check_begun(self) -> None:
-        """Raises ReplayError if the log has no failover."""
+        """Check that the log has a failover, which shows the cluster to start from. Raises
+        ReplayError."""
         if not self.has_begun:
             raise ReplayError(
                 "the log has no failover of refold, so it shows no cluster to start from"

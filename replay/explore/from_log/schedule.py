@@ -105,12 +105,12 @@ class Schedule:
         return self._now_ms
 
     def add(self, one: Input) -> None:
-        """Something happened."""
+        """Add an input, unless the schedule is full."""
         if not self.is_full:
             self.inputs.append(one)
 
     def leave_out(self, kind: str) -> None:
-        """Something happened that no input can be made of. `kind` is in the plural."""
+        """Count what happened and cannot be made an input. `kind` is in the plural."""
         if not self.is_full:
             self._left_out[kind] += 1
 

@@ -88,8 +88,8 @@ class FaultMaker:
         return numbers.choice(_SHORT_MS if numbers.chance(60) else _LONG_MS)
 
     def _end(self) -> int | None:
-        """As `_duration`, but some brokers stay down: what waits for them must wait, and all else
-        must go on without them."""
+        """How long a broker stays down, in milliseconds; None: to the end of the run. What waits
+        for such a broker must wait, and all else must go on without it."""
         return None if self._numbers.chance(_NEVER_PERCENT) else self._duration()
 
     def draw_focus(self) -> None:

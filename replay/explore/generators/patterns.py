@@ -408,7 +408,7 @@ class Patterns:
         ]
 
     def _slow_disks(self, at_ms: int, latency_ms: int) -> list[Input]:
-        """Those of the controllers."""
+        """Slow disks of all controllers."""
         return [SlowDisk(at_ms - 100, one, latency_ms, 9_000) for one in self._controllers]
 
     def _again(self, at_ms: int) -> list[Input]:

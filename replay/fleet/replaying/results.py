@@ -150,7 +150,7 @@ def open_replays(table: Path) -> Iterator[ReplayFolder]:
 
 
 def check_replays(table: Path) -> None:
-    """Raises FleetError if there is no table, or if it was never replayed."""
+    """Check that there is a table, and that it was replayed. Raises FleetError."""
     check_table(table)
     if not batches(table / _REPLAYS):
         raise FleetError(f"{table} was not replayed: run `refold fleet replay` first")

@@ -14,7 +14,8 @@ _SUFFIXES: Final = (".html", ".htm")
 
 
 def check_target(target: Path) -> None:
-    """Raises FleetError if the page cannot be written to this path, before any query runs."""
+    """Check, before any query runs, that the page can be written to this path. Raises
+    FleetError."""
     if target.suffix.lower() not in _SUFFIXES:
         raise FleetError(f"-o {target}: the page is HTML; name a file that ends with .html")
     if target.is_dir():

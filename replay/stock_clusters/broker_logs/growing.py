@@ -30,7 +30,8 @@ class GrowingBrokerLog:
     """
 
     def __init__(self, path: Path, zone: tzinfo) -> None:
-        """Raises ReplayError if the file cannot be read or has another kind."""
+        """Open the file at its begin. Raises ReplayError if it cannot be read or is no log that can
+        be followed."""
         kind = broker_log_kind(path.name)
         if kind not in FOLLOWED:
             raise ReplayError(

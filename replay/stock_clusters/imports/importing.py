@@ -83,8 +83,8 @@ def import_opened(
     selection: Selection,
     complete: Callable[[Findings], ImportEnded] = lambda found: found.ended,
 ) -> ImportResult:
-    """As `import_source`, from an open source that the log names `name`. `complete` returns the
-    last record."""
+    """Make the log in the folder `log`, which names its source `name`, from an open source.
+    `complete` returns the last record. Raises ReplayError, LogError."""
     state, root, before = first_with_kafka(source, selection.chroot)
     logs = source.transactions(state.zxid)
     resuming = GapResolver(source, logs)

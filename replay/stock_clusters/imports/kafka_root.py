@@ -60,7 +60,7 @@ def find_kafka(tree: Tree, following: Iterable[Transaction], wanted: str | None)
 
 
 def check_only(root: KafkaRoot, path: str) -> None:
-    """Raises SeveralClustersError if a new znode shows another cluster."""
+    """Check that a new znode belongs to the same cluster. Raises SeveralClustersError."""
     chroot = _chroot_of_sign(path)
     if chroot is not None and chroot != root.chroot:
         raise SeveralClustersError((root.chroot, chroot))

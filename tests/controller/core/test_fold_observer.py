@@ -1,14 +1,21 @@
 """The order in which an observer is called for the steps of a fold."""
 
+from collections.abc import Sequence
+
 import pytest
 
+from controller.core import error_codes as codes
 from controller.core import pauses
 from controller.core.api_requests import ApiResponse
 from controller.core.commands import Issued
+from controller.core.election import OFFLINE
 from controller.core.fold_observer import FoldObserver
+from controller.core.state import Partition
+from controller.core.state_machines import PartitionState
 from controller.core.triggers import Startup, Trigger, trigger_name
 from tests.controller.core.cluster import Cluster, writes_state
-from tests.controller.core.procedures.reassignment.interrupting import submit
+from tests.controller.core.procedures.reassignment.interrupting import interruptible, submit
+from tests.controller.core.procedures.reassignment.reassigning import T0, cluster_of
 from tests.controller.core.procedures.topics.topic_requests import create, delete, new_topic
 from tests.controller.core.test_urgent_events import (
     FIRST_PART,
@@ -50,10 +57,44 @@ class DetailedObserver(RecordingObserver):
             self.noted.append("answer")
 
 
+class DecisionObserver(FoldObserver):
+    """Notes the strategies of elections, and the error codes of rejected reassignments."""
+
+    def __init__(self) -> None:
+        self.strategies: list[str] = []
+        self.errors: list[tuple[tuple[str, int], int]] = []
+
+    def moves_partitions(
+        self, partitions: Sequence[Partition], target: PartitionState, rule: str, strategy: str
+    ) -> None:
+        self.strategies += [strategy] * len(partitions)
+
+    def rejects(self, name: tuple[str, int], error: int, why: str) -> None:
+        self.errors.append((name, error))
+
+
 def observed(cluster: Cluster) -> list[str]:
     """What is noted from now on."""
     observer = cluster.fold.controller.observer = DetailedObserver()
     return observer.noted
+
+
+def test_election_is_observed_with_the_name_of_its_strategy() -> None:
+    cluster = cluster_of(2, 1, 2)
+    observer = cluster.fold.controller.observer = DecisionObserver()
+    cluster.stop_broker(1)
+    assert cluster.leadership("t", 0).leader == 2
+    assert OFFLINE.name in observer.strategies
+
+
+def test_rejected_reassignment_is_observed_with_the_error_of_an_api_request() -> None:
+    cluster = interruptible(2, 1)
+    observer = cluster.fold.controller.observer = DecisionObserver()
+    submit(cluster, {("no-topic", 0): [2], T0: [2, 2]})
+    assert observer.errors == [
+        (("no-topic", 0), codes.UNKNOWN_TOPIC_OR_PARTITION),
+        (T0, codes.INVALID_REPLICA_ASSIGNMENT),
+    ]
 
 
 def test_paused_procedure_ends_and_begins_again() -> None:

@@ -112,6 +112,15 @@ def test_unknown_subject_is_an_error(log: Path, arguments: tuple[str, str], text
     assert text in result.stderr
 
 
+def test_topic_that_the_log_does_not_name_is_an_error_that_says_what_to_do(log: Path) -> None:
+    result = refold("why", log, "--topic", "x")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (
+        "refold why: no topic x at event 59; there are t. The log does not name it before either: "
+        "correct the name, or give a later moment with --at\n"
+    )
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -15,7 +15,7 @@ Plan = dict[TopicPartition, list[int]]
 
 
 async def reassign(cluster: RecordedCluster, rng: Random) -> None:
-    """Through AlterPartitionReassignments."""
+    """Reassign partitions through AlterPartitionReassignments."""
     plan = await plan_of(cluster, rng)
     if plan:
         with cluster.journal.action("reassign_execute", via="admin", plan=_entries(plan)) as action:
@@ -24,8 +24,8 @@ async def reassign(cluster: RecordedCluster, rng: Random) -> None:
 
 
 async def cancel_reassignments(cluster: RecordedCluster, rng: Random) -> None:
-    """Through AlterPartitionReassignments: some reassignments in progress, and one that does not
-    exist."""
+    """Cancel some reassignments in progress, and one that does not exist, through
+    AlterPartitionReassignments."""
     changing = await under_way(cluster)
     if not changing:
         return
@@ -37,8 +37,8 @@ async def cancel_reassignments(cluster: RecordedCluster, rng: Random) -> None:
 
 
 async def reassign_by_znode(cluster: RecordedCluster, rng: Random) -> None:
-    """Through /admin/reassign_partitions, with content that no tool would write; sometimes the
-    znode is deleted."""
+    """Reassign partitions through /admin/reassign_partitions, with content that no tool would
+    write; sometimes the znode is deleted."""
     plan = await plan_of(cluster, rng)
     if rng.random() < 0.3:
         plan[TopicPartition("never-there", 0)] = [1, 2]
@@ -107,7 +107,8 @@ async def elect_leaders(cluster: RecordedCluster, rng: Random) -> None:
 
 
 async def elect_by_znode(cluster: RecordedCluster, rng: Random) -> None:
-    """Through /admin/preferred_replica_election, sometimes with a topic that does not exist."""
+    """Elect leaders through /admin/preferred_replica_election, sometimes with a topic that does not
+    exist."""
     names = [
         {"topic": one.topic, "partition": one.partition} for one in await plan_of(cluster, rng)
     ]

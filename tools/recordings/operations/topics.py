@@ -14,7 +14,7 @@ _VIA = ("admin", "admin", "znode")
 
 
 async def create_topic(cluster: RecordedCluster, rng: Random) -> None:
-    """Through the admin client, with or without an assignment, or through znodes."""
+    """Create a topic through the admin client, with or without an assignment, or through znodes."""
     topics = await cluster.topics()
     if len(topics) >= _FEW_TOPICS:
         return await delete_topic(cluster, rng)
@@ -23,7 +23,8 @@ async def create_topic(cluster: RecordedCluster, rng: Random) -> None:
 
 
 async def delete_topic(cluster: RecordedCluster, rng: Random) -> None:
-    """Through the admin client or a znode; sometimes the topic is created again soon after."""
+    """Delete a topic through the admin client or a znode; sometimes it is created again soon
+    after."""
     topics = await cluster.topics()
     name = rng.choice(sorted(topics)) if topics and rng.random() < 0.95 else "never-there"
     with cluster.journal.action("topic_delete", topic=name, via=rng.choice(_VIA)) as action:
@@ -38,7 +39,7 @@ async def delete_topic(cluster: RecordedCluster, rng: Random) -> None:
 
 
 async def add_partitions(cluster: RecordedCluster, rng: Random) -> None:
-    """Through the admin client or a znode, also during a reassignment."""
+    """Add partitions through the admin client or a znode, also during a reassignment."""
     topics = await cluster.topics()
     if not topics:
         return

@@ -94,8 +94,9 @@ def open_channels(controller: Controller, brokers: Iterable[Broker], rule: str) 
 
 
 def require_no_leftover_channels(controller: Controller) -> None:
-    """Raise ProcedureError if a broker has a channel from before the role was taken: Kafka's
-    controller cannot register the metrics of a second one (ControllerChannelManager.startup)."""
+    """Refuse to register brokers if one has a channel from before the role was taken: Kafka's
+    controller cannot register the metrics of a second one (ControllerChannelManager.startup).
+    Raises ProcedureError."""
     left = sorted(controller.leftover_channels & controller.context.brokers.keys())
     if left:
         raise ProcedureError(f"broker {left[0]} has a channel of an earlier term")

@@ -180,7 +180,7 @@ def _cause(controller: Controller, zxid: int) -> RollbackCause:
 
 
 def _removed_cause(zxid: int, *, is_replaced: bool = False) -> RollbackCause:
-    """As `_cause`, for a znode that is already deleted: its rollbacks do not wait. `is_replaced`:
+    """The cause of rollbacks for a znode that is already deleted: they do not wait. `is_replaced`:
     an entry of /admin/reassign_partitions_extra already waits for the same rollback."""
     if is_replaced:
         meanwhile = f"the rollback still waits for the entry of {REASSIGN_PARTITIONS_EXTRA}"
@@ -235,7 +235,7 @@ async def _drop_requests(controller: Controller, younger: dict[Name, None]) -> N
 
 
 async def retry_rollbacks(controller: Controller) -> None:
-    """Something changed: waiting rollbacks may be possible now."""
+    """Try waiting rollbacks again: something has changed, so they may be possible now."""
     waiting = list(controller.context.rollback_waiting)
     if not waiting:
         return

@@ -114,7 +114,8 @@ def note_request(
 
 
 def are_older(controller: Controller, names: Iterable[Name], zxid: int) -> dict[Name, None]:
-    """Of the entries that `read_legacy` has read, those that existed before a transaction."""
+    """Select the entries that existed before a transaction, of those that `read_legacy` has
+    read."""
     seen = controller.context.entries_seen
     return {name: None for name in names if name in seen and seen[name].mzxid < zxid}
 
@@ -347,7 +348,8 @@ async def adopt(controller: Controller, names: Iterable[Name], legacy: LegacyZno
 def _begun_elsewhere(
     controller: Controller, names: Iterable[Name], legacy: LegacyZnode
 ) -> dict[Name, tuple[Partition, Reassignment]]:
-    """Of these entries, those whose reassignment is under way without a record, with the record."""
+    """Select the entries whose reassignment is under way without a record, and return the record of
+    each."""
     context = controller.context
     found: dict[Name, tuple[Partition, Reassignment]] = {}
     for name in names:
@@ -369,7 +371,8 @@ def _begun_elsewhere(
 
 
 async def strip_originals(controller: Controller) -> None:
-    """Another controller takes over: stock brokers cannot read entries with originals."""
+    """Remove the originals from the entries, because another controller takes over: stock brokers
+    cannot read entries with originals."""
     if not controller.configuration.has_kip_236:
         return
     legacy = await read_legacy(controller)

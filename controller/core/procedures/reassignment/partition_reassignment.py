@@ -65,7 +65,8 @@ async def reassign(controller: Controller, moves: list[NewAssignment]) -> Errors
 
 
 async def carry_out(controller: Controller, moves: list[NewAssignment]) -> Errors:
-    """As `reassign`, for partitions that are known not to be cancelled."""
+    """Begin, continue, replace or complete the reassignment of partitions, without a look at
+    /admin/reassign_cancel (see `reassign`): the caller knows that none of these are cancelled."""
     if not moves:
         return {}
     try:

@@ -13,7 +13,7 @@ _RULE = "extra reassignments: which rollbacks do they need"
 
 
 async def replaced_by_entries(controller: Controller, partitions: Iterable[Partition]) -> set[Name]:
-    """Those of the partitions for which the znode requests another target than their reassignment
+    """Select the partitions for which the znode requests another target than their reassignment
     under way has: they are rolled back for the entry."""
     records = controller.context.reassignments
     targets = {one.key: records[one].replicas for one in partitions if one in records}

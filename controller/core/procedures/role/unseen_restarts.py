@@ -28,7 +28,8 @@ class UnseenRestarts:
         self.members: dict[Partition, tuple[int, ...]] = {}
 
     def add_known(self, mzxids: Iterable[tuple[Partition, int]]) -> None:
-        """As `add`, for the partitions whose states a standby knows."""
+        """Note, for the partitions whose states a standby knows, the members of the ISR that
+        registered after the transaction `mzxid`."""
         if self.latest:
             for partition, mzxid in mzxids:
                 self.add(partition, mzxid)

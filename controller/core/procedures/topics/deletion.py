@@ -120,7 +120,7 @@ def mark_ineligible(context: ControllerContext, topics: Iterable[str]) -> None:
 
 
 def _halt(controller: Controller, topics: Iterable[str], why: str) -> None:
-    """As `mark_ineligible`; reports the topics that did not wait before."""
+    """Make the queued ones among these topics wait, and report those that did not wait before."""
     context = controller.context
     before = dict(context.ineligible_for_deletion)
     mark_ineligible(context, topics)

@@ -218,6 +218,24 @@ def test_log_says_why_a_request_was_refused() -> None:
     assert "quota exceeded: controller_mutation_rate of user alice" in rules
 
 
+def test_log_says_when_the_client_may_try_again() -> None:
+    cluster = started(alice="2")
+    create(cluster, FULL + 10)
+    seen = cluster.seen()
+    create(cluster, 1)
+    (text,) = seen.texts_of("quota_exceeded")
+    assert text.endswith(f"; {throttles(cluster)[-1]} ms until the next mutation")
+
+
+def test_log_says_that_a_request_of_an_old_client_was_carried_out() -> None:
+    cluster = started(alice="2")
+    seen = cluster.seen()
+    for _ in range(2):
+        assert create(cluster, FULL, version=PERMISSIVE) == [codes.NONE]
+    (text,) = seen.texts_of("quota_exceeded")
+    assert "carried out, and the client is throttled (CreateTopicsReceived)" in text
+
+
 def test_rule_names_the_user_and_the_client_id_of_the_quota() -> None:
     cluster = Cluster(1, 2, mutation_quotas=QuotaWindow())
     put(cluster, "users/alice/clients/app", "2")

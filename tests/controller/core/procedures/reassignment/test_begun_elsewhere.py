@@ -125,6 +125,17 @@ def test_younger_entry_started_by_a_stock_controller_is_logged() -> None:
     )
 
 
+def test_younger_entry_that_no_controller_has_started_is_logged_only_as_waiting() -> None:
+    cluster = interruptible(4, 1, 2)
+    cancel_all(cluster)
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        submit_quietly(cluster, {T0: [3, 4]})
+    assert seen.texts_of("reassignment_waits") == [
+        "the reassignment of t-0 waits until /admin/reassign_cancel is deleted"
+    ]
+
+
 def test_younger_move_completes_when_the_cancellation_is_removed() -> None:
     cluster = with_a_younger_entry()
     catch_up(cluster, 3, 4)

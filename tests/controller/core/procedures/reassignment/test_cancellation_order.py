@@ -19,6 +19,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_quietly,
     entries,
     entries_json,
+    force_all,
     record,
     records,
     remove_cancel,
@@ -26,13 +27,16 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     request,
     request_quietly,
     requests,
+    set_minimum,
     submit,
+    submit_extra,
     submit_quietly,
     two_partitions,
 )
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
     T1,
+    ask_for_isr,
     assignment,
     reassign,
     reassigning,
@@ -294,6 +298,71 @@ def test_waiting_younger_entries_are_named_once_while_they_stay_the_same() -> No
         "the reassignments of t-0, t-1 wait until /admin/reassign_cancel is deleted",
     ]
     assert seen.texts_of("reassignment_cancelled") == []
+
+
+def test_wait_is_logged_once_while_a_rollback_waits() -> None:
+    cluster = two_partitions((1, 2), (1, 2))
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [3, 4]})
+    ask_for_isr(cluster, 1, 3)
+    cancel_all(cluster)
+    seen = cluster.seen()
+    submit(cluster, {T0: [3, 4], T1: [4]})
+    cluster.stop_broker(4)
+    submit(cluster, {T0: [3, 4], T1: [4]})
+    assert assignment(cluster) == MOVING
+    assert seen.texts_of("reassignment_waits") == [
+        "the reassignment of t-1 waits until /admin/reassign_cancel is deleted"
+    ]
+
+
+def test_waiting_entries_are_named_without_those_that_are_being_rolled_back() -> None:
+    """After the failover the entry of t-0 looks younger than the cancellation."""
+    cluster = two_partitions((1, 2), (1, 2))
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [3, 4]})
+    ask_for_isr(cluster, 1, 3)
+    cancel_all(cluster)
+    submit(cluster, {T0: [3, 4], T1: [4]})
+    seen = cluster.seen()
+    cluster.expire()
+    submit(cluster, {T0: [3, 4], T1: [4]})
+    assert set(seen.texts_of("reassignment_waits")) == {
+        "the reassignment of t-1 waits until /admin/reassign_cancel is deleted"
+    }
+
+
+def test_extra_znode_without_entries_is_logged_as_waiting_without_names() -> None:
+    cluster = two_partitions((1, 2), (1, 2))
+    cancel_all(cluster)
+    seen = cluster.seen()
+    submit_extra(cluster, {})
+    assert seen.texts_of("reassignment_waits") == [
+        "the reassignments that this znode requests wait until /admin/reassign_cancel is deleted"
+    ]
+
+
+def test_forced_cancellation_is_logged_for_the_moves_that_it_rolls_back() -> None:
+    """The move of t-1 was requested by another route."""
+    cluster = two_partitions((1, 2), (1, 2))
+    submit(cluster, {T0: [3, 4]})
+    request(cluster, {T1: [3]})
+    seen = cluster.seen()
+    force_all(cluster)
+    assert seen.notices() == [("rollback_forced", "t-0")]
+
+
+def test_forced_cancellation_is_logged_once_while_its_rollback_waits() -> None:
+    cluster = two_partitions((1, 2), (1, 2))
+    submit(cluster, {T0: [3, 4]})
+    ask_for_isr(cluster, 1, 3)
+    cluster.stop_broker(1)
+    cluster.start_broker(1)
+    seen = cluster.seen()
+    force_all(cluster)
+    cluster.stop_broker(4)
+    assert assignment(cluster) == MOVING
+    assert len(seen.texts_of("rollback_forced")) == 1
 
 
 def test_wait_is_logged_again_for_another_cancellation() -> None:

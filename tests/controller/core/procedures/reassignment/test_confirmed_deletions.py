@@ -21,8 +21,9 @@ from controller.core.error_codes import (
     KAFKA_STORAGE_ERROR,
     STALE_CONTROLLER_EPOCH,
 )
-from controller.core.events import BrokerResponded, ZnodesWritten
+from controller.core.events import BrokerResponded, TimerFired, ZnodesWritten
 from controller.core.operations import NO_AUTH, OK, Create
+from controller.core.procedures.reassignment.replica_deletion import TIMER
 from controller.core.znodes import (
     REPLICA_DELETIONS,
     ReplicaDeletion,
@@ -45,6 +46,7 @@ from tests.controller.core.procedures.reassignment.dropping import (
 from tests.controller.core.procedures.reassignment.interrupting import (
     WriteRejectingCluster,
     cancel_all,
+    half_way,
     submit,
 )
 from tests.controller.core.procedures.reassignment.reassigning import (
@@ -357,6 +359,7 @@ def test_last_of_two_answers_decides_about_a_replica(last_is_refused: bool) -> N
     cluster.happen(one, "broker:2")
     assert stopped(seen, 2) == ([T0] if last_is_refused else [])
     assert len(seen.texts_of("deletion_dropped")) == (0 if last_is_refused else 1)
+    assert seen.notices() == []
     assert pending(cluster) == []
 
 
@@ -397,3 +400,17 @@ def test_below_ibp_2_8_answers_name_a_topic_that_has_an_id() -> None:
     seen = cluster.seen()
     cluster.start_broker(2)
     assert stopped(seen, 2) == [T0]
+
+
+def test_broker_that_confirms_while_its_report_is_queued_is_not_reported() -> None:
+    """The controller is creating a topic meanwhile."""
+    cluster = half_way(4)
+    cluster.is_slow = lambda one: one.broker == 6 and isinstance(one, StopReplicaRequest)
+    cancel_all(cluster)
+    cluster.fire(TIMER)
+    seen = cluster.seen()
+    cluster.change_topic_quietly("u", {0: [1]})
+    cluster.happen_next(TimerFired(TIMER), f"timer:{TIMER}")
+    cluster.answer_slow()
+    assert pending(cluster) == []
+    assert seen.notices() == []

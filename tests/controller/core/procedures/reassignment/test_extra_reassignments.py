@@ -231,9 +231,13 @@ def test_entry_of_another_client_meanwhile_is_kept() -> None:
     cluster.once(
         moves, lambda: cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T1: [4]}))
     )
+    seen = cluster.seen()
     submit_extra(cluster, {T0: [3]})
     assert extra(cluster) is None
     assert entries(cluster) == {T0: Entry((3,), (1,)), T1: Entry((4,), (2,))}
+    by_client, by_controller = sorted(seen.texts_of("reassignment_begun"), reverse=True)
+    assert by_client.endswith("requested by /admin/reassign_partitions")
+    assert by_controller.endswith("the entry of /admin/reassign_partitions_extra")
 
 
 def test_entries_that_cannot_be_moved_stay_and_are_reported() -> None:
@@ -413,6 +417,33 @@ def test_waiting_conflict_is_logged_once_with_what_ends_the_wait() -> None:
     assert seen.texts_of("reassignment_waits") == [
         "1 entry waits for a rollback, or for room in /admin/reassign_partitions"
     ]
+
+
+def test_waiting_entries_are_counted() -> None:
+    cluster = two_partitions((1, 2), (1, 2))
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [3], T1: [3]})
+    ask_for_isr(cluster, 1)
+    ask_for_isr(cluster, 1, name=T1)
+    seen = cluster.seen()
+    submit_extra(cluster, {T0: [4], T1: [4]})
+    assert seen.texts_of("reassignment_waits") == [
+        "2 entries wait for a rollback, or for room in /admin/reassign_partitions"
+    ]
+
+
+def test_entry_that_waits_after_another_one_has_moved_is_logged_again() -> None:
+    cluster = interruptible(6, 1, 2, 3)
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [4]})
+    seen = cluster.seen()
+    for target in (5, 6):
+        ask_for_isr(cluster, 1)
+        submit_extra(cluster, {T0: [target]})
+        assert extra(cluster) == {T0: Entry((target,))}
+        catch_up(cluster, 2)
+        assert extra(cluster) is None
+    assert len(seen.texts_of("reassignment_waits")) == 2
 
 
 def test_unreadable_znode_that_is_written_meanwhile_is_read_again() -> None:

@@ -218,6 +218,20 @@ def test_entry_that_a_client_writes_later_does_not_name_the_extra_znode() -> Non
     ]
 
 
+def test_entry_that_a_client_changes_and_restores_does_not_name_the_extra_znode() -> None:
+    cluster = interruptible(4, 1, 2)
+    submit_extra(cluster, {T0: [3]})
+    submit(cluster, {T0: [4]})
+    seen = cluster.seen()
+    submit(cluster, {T0: [3]})
+    assert logged(seen) == [
+        info(
+            "replaced",
+            f"the target of the reassignment changes from 4 to 3, requested by {ENTRIES}",
+        )
+    ]
+
+
 def test_move_completed_at_a_failover_is_logged_once() -> None:
     cluster = interruptible(4, 1, 2)
     submit(cluster, {T0: [3]})

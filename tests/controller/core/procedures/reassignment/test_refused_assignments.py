@@ -179,6 +179,7 @@ def test_rollback_of_one_topic_ends_although_that_of_another_is_refused() -> Non
         cluster.create_topic(topic, {number: [1]})
     submit(cluster, moves)
     cluster.refuses = True
+    seen = cluster.seen()
     cancel_all(cluster)
     assert assignment(cluster, ("u", 0)) == "1"
     assert assignment(cluster) == MOVING
@@ -187,6 +188,7 @@ def test_rollback_of_one_topic_ends_although_that_of_another_is_refused() -> Non
     remove_cancel(cluster)
     cancel_all(cluster)
     assert assignment(cluster) == "1"
+    assert seen.texts_of("reassignment_completed") == []
     assert_nothing_is_left(cluster)
 
 

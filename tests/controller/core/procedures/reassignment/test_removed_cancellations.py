@@ -123,6 +123,7 @@ def test_younger_entry_that_was_read_before_the_cancellation_was_handled_starts(
     assert assignment(cluster) == "1,2"
     assert assignment(cluster, T1) == "4,1,2 adding 4 removing 1,2"
     assert seen.texts_of("reassignment_cancelled") == []
+    assert seen.notices() == []
 
 
 @pytest.mark.parametrize("kind", KINDS)

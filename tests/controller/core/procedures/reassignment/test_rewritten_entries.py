@@ -120,6 +120,10 @@ def test_entry_that_a_client_rewrites_during_a_rollback_by_an_extra_entry_is_log
     assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
     dropped = seen.texts_of("reassignment_cancelled") + seen.texts_of("reassignment_rolled_back")
     assert any("with replicas 4 is removed" in one or "to 4," in one for one in dropped), dropped
+    assert seen.texts_of("rollback")[-1] == (
+        "step 6 of 7, cancelled by an entry of /admin/reassign_partitions_extra with replicas 3: "
+        "not under way: the entry and the record are removed"
+    )
 
 
 @pytest.mark.parametrize("kip_236_enable", [False, True])
@@ -132,6 +136,21 @@ def test_entry_whose_place_an_admin_tool_takes_is_logged(kip_236_enable: bool) -
     assert entries(cluster) is None
     [dropped] = seen.texts_of("reassignment_cancelled")
     assert dropped.startswith("the entry with replicas 4 is removed from")
+
+
+def test_entry_that_is_removed_at_the_second_attempt_is_logged_once() -> None:
+    """A client writes the same entry again between the read and the removal."""
+    cluster = on_two()
+    seen = cluster.seen()
+
+    def rewrite_twice() -> None:
+        rewrite(cluster)
+        cluster.once(_removes_entries, lambda: rewrite(cluster))
+
+    cluster.once(_looks_for_entries, rewrite_twice)
+    assert reassign(cluster, 3, 4) == codes.NONE
+    assert entries(cluster) is None
+    assert len(seen.texts_of("reassignment_cancelled")) == 1
 
 
 def test_entry_that_a_client_rewrites_when_an_admin_tool_takes_its_place_begins() -> None:

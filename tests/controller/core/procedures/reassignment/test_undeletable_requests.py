@@ -26,6 +26,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     request,
     request_quietly,
     requests,
+    set_minimum,
     submit,
     submit_quietly,
 )
@@ -187,6 +188,44 @@ def test_rejected_request_that_cannot_be_deleted_is_reported_as_rejected(
         cluster.run()
     texts = seen.texts_of("request_not_deleted")
     assert texts == not_deleted("was rejected", "is ignored from now on")
+
+
+def test_request_for_a_partition_below_min_insync_replicas_is_reported_as_rejected() -> None:
+    cluster = two_replicas()
+    set_minimum(cluster, 3)
+    seen = cluster.seen()
+    request_with_child(cluster, 3)
+    cluster.run()
+    assert assignment(cluster) == "1,2"
+    texts = seen.texts_of("request_not_deleted")
+    assert texts == not_deleted("was rejected", "is ignored from now on")
+
+
+def test_failover_reports_each_request_with_its_outcome() -> None:
+    cluster = two_replicas()
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        request_with_child(cluster, 3)
+        path = request_quietly(cluster, {("gone", 0): [3]})
+        cluster.put_quietly(f"{path}/child", b"")
+    assert assignment(cluster) == MOVING
+    assert seen.texts_of("request_not_deleted") == [
+        *not_deleted("was carried out", "is not carried out again"),
+        *not_deleted("was rejected", "is ignored from now on"),
+    ]
+
+
+def test_failover_reports_a_request_as_carried_out_that_replaces_an_entry() -> None:
+    """The entry is rejected."""
+    cluster = two_replicas()
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        submit_quietly(cluster, {T0: [3]})
+        request_with_child(cluster, 3)
+    assert assignment(cluster) == MOVING
+    assert entries(cluster) is None
+    texts = seen.texts_of("request_not_deleted")
+    assert texts == not_deleted("was carried out", "is not carried out again")
 
 
 @pytest.mark.parametrize("failover", [False, True])

@@ -48,6 +48,15 @@ def test_take_over_with_a_changed_state_reads_only_that_state() -> None:
     assert_replays(pair.standby)
 
 
+def test_take_over_logs_how_much_the_standby_knows() -> None:
+    """It has not read the topic v yet."""
+    pair = StandbyPair(topics={"t": {0: [1, 2], 1: [2, 3]}, "u": {0: [1]}})
+    pair.active.create_topic("v", {0: [1]})
+    assert pair.take_over().texts_of("standby_used") == [
+        "take-over as a standby: 2 of 3 topics are known; 1 partition state will be read"
+    ]
+
+
 def test_change_during_the_take_over_multi_is_read() -> None:
     """The event of the change comes before the reply."""
     pair = StandbyPair()
