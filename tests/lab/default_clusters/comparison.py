@@ -20,7 +20,7 @@ from kio.schema.errors import ErrorCode
 
 from controller.core.commands import WriteZnodes
 from controller.core.deviations import ISR_BY_LEADER
-from controller.core.operations import OK
+from controller.core.operations import OK, WriteOperation
 from controller.wire.client_requests import RequestHead, decode_response, read_head
 from tests.controller.api.client import API_VERSIONS, Client, allocate_producer_ids
 from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION, CONTROLLED_SHUTDOWN
@@ -30,6 +30,7 @@ from tests.lab.default_clusters.crafted_requests import (
     ALTER_CASES,
     ALTER_PARTITION_VERSIONS,
     LAST_SHUTDOWN_CASES,
+    PARENTS,
     PRODUCER_ID_CASES,
     REFUSED_SHUTDOWN_CASES,
     SHUTDOWN_CASES,
@@ -43,6 +44,7 @@ from tests.lab.default_clusters.crafted_requests import (
     population,
 )
 from tools.bench.stub_brokers import StubBrokers
+from tools.bench.zookeeper_reads import Client as ZooKeeperClient
 from tools.bench.zookeeper_reads import client_of
 from tools.lab import Lab
 from tools.lab.cluster_view import until
@@ -136,13 +138,12 @@ async def _cluster(folder: Path) -> AsyncIterator[tuple[Lab, dict[int, int]]]:
     async with Lab(folder / "lab") as lab:
         zookeeper = await lab.start_zookeeper()
         async with client_of(zookeeper.connect) as client:
-            operations = tuple(population())
-            errors = await client.call(WriteZnodes(operations, None), len(operations))
-            assert set(errors) == {OK}
+            await _write(client, PARENTS)
             stubs = await StubBrokers.start(zookeeper.connect, folder / "stub-brokers.log")
             try:
                 for stub in STUBS:
                     await stubs.register(stub)
+                await _write(client, tuple(population()))
                 await lab.start_brokers(1, inter_broker_protocol="3.9")
                 async with DefaultLabCluster(lab, folder) as lab_cluster:
                     await lab_cluster.until_stock_controller()
@@ -151,6 +152,11 @@ async def _cluster(folder: Path) -> AsyncIterator[tuple[Lab, dict[int, int]]]:
                 yield lab, epochs
             finally:
                 await stubs.close()
+
+
+async def _write(client: ZooKeeperClient, operations: tuple[WriteOperation, ...]) -> None:
+    errors = await client.call(WriteZnodes(operations, None), len(operations))
+    assert set(errors) == {OK}
 
 
 async def _all_answers(port: int, epochs: Mapping[int, int]) -> Answers:

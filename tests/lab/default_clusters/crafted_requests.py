@@ -154,9 +154,13 @@ def partitions_of(case: AlterCase) -> tuple[int, ...]:
     )
 
 
+PARENTS = tuple(map(Create, ("/brokers", znodes.BROKER_IDS, znodes.TOPICS)))
+"""The writes before the first broker registers."""
+
+
 def population() -> Iterator[WriteOperation]:
-    """The writes of the znodes before the brokers start, parents first."""
-    yield from map(Create, ("/brokers", znodes.BROKER_IDS, znodes.TOPICS))
+    """The writes of topics and states. The stub brokers have registered: the state of a leader that
+    registers later would be changed at a failover (restarts-seen-at-failover)."""
     recovering = {number for case in ALL_CASES if case.recovering for number in partitions_of(case)}
     numbers = sorted(number for case in ALL_CASES for number in partitions_of(case))
     known = [number for number in dict.fromkeys(numbers) if number < 9000]

@@ -30,6 +30,7 @@ async def test_refold_answers_as_a_stock_controller_does(stock: Answers, tmp_pat
     assert not found, report(found)
 
 
+@pytest.mark.ci
 async def test_page_lists_the_answers_that_deviations_change(
     stock: Answers, tmp_path: Path
 ) -> None:
