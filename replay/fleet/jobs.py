@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from subprocess import Popen, TimeoutExpired
 from threading import Event
 from typing import Final
 
 import pyarrow.compute as pc
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyarrow import dataset
-from pyspark import InheritableThread
+from pyspark import InheritableThread, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -20,6 +21,8 @@ JAVA_ENDED: Final = (
     " with --conf spark.driver.memory=2g if that repeats"
 )
 
+_JAVA_ENDS_S: Final = 1.0
+"""A process exits a moment after its connections are closed."""
 _PROGRESS_S: Final = 0.5
 _ROWS_A_PARTITION: Final = 50_000
 
@@ -83,9 +86,22 @@ def spark_errors(what: str) -> Iterator[None]:
         raise FleetError(f"{what}: {reason_in(str(error), error)}") from error
 
 
+def has_java_ended(error: Exception) -> bool:
+    """Whether an error is the end of Spark's Java process. If a class was looked up meanwhile, Py4J
+    raises the same error as for a class that does not exist; the process shows which it is."""
+    if isinstance(error, (Py4JNetworkError, ConnectionError)):
+        return True
+    process: Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    if type(error) is not Py4JError or process is None:
+        return False
+    with suppress(TimeoutExpired):
+        process.wait(_JAVA_ENDS_S)
+    return process.returncode is not None
+
+
 def reason_in(text: str, error: Exception) -> str:
     """The line of a Spark stack trace that names the cause."""
-    if isinstance(error, (Py4JNetworkError, ConnectionError)):
+    if has_java_ended(error):
         return JAVA_ENDED
     lines = text.splitlines()
     causes = [line for line in lines if "Error: " in line or "Exception: " in line]

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from threading import Thread, current_thread, main_thread
 from typing import Any, Final
 
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -24,7 +24,7 @@ import controller
 import eventstore
 import replay
 from replay.fleet.errors import FleetError
-from replay.fleet.jobs import JAVA_ENDED
+from replay.fleet.jobs import JAVA_ENDED, has_java_ended
 from replay.fleet.log_source import LogSource
 from replay.fleet.zookeeper_source import ZooKeeperSource
 
@@ -94,8 +94,10 @@ def spark_session(
         except KeyboardInterrupt:
             is_interrupted = True
             raise
-        except (Py4JNetworkError, ConnectionError) as error:
-            raise FleetError(f"Spark failed: {JAVA_ENDED}") from error
+        except (Py4JError, ConnectionError) as error:
+            if has_java_ended(error):
+                raise FleetError(f"Spark failed: {JAVA_ENDED}") from error
+            raise
         finally:
             if is_interrupted:
                 _stop_in_thread(spark)

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from replay.fleet import decoding
 from replay.fleet.errors import FleetError
-from replay.fleet.jobs import JAVA_ENDED, spark_errors
+from replay.fleet.jobs import JAVA_ENDED, has_java_ended, spark_errors
 from replay.fleet.replaying import results
 from replay.fleet.report import queries
 from replay.fleet.report.findings import Findings, Incident, ReportedDivergence, Rows
@@ -41,9 +41,9 @@ def collect_findings(spark: SparkSession, folder: Path, incidents: int) -> Findi
         of_records = decoding.records(spark, folder)
     try:
         return _collect(spark, folder, of_records, made, incidents)
-    except Py4JNetworkError:
-        raise FleetError(f"{folder}: Spark failed: {JAVA_ENDED}") from None
     except (PySparkException, Py4JError) as error:
+        if has_java_ended(error):
+            raise FleetError(f"{folder}: Spark failed: {JAVA_ENDED}") from None
         lines = str(error).strip().splitlines() or [type(error).__name__]
         text = f"its analysis cannot be read ({lines[0]}): {_ANALYSE} again"
         raise FleetError(f"{folder}: {text}") from error

@@ -1,5 +1,7 @@
-"""Problems with Java and the master are reported before Spark starts."""
+"""Problems with Java and the master are reported, most of them before Spark starts."""
 
+import subprocess
+import sys
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -75,3 +77,20 @@ def test_package_has_the_code_of_all_rooms(tmp_path: Path) -> None:
         "controller/core/fold.py",
     } <= names
     assert not any("__pycache__" in name for name in names)
+
+
+@pytest.mark.lab
+def test_java_that_is_killed_before_a_class_is_looked_up_is_named() -> None:
+    """In a process without Spark, since there is one Java for each process."""
+    code = """
+import os, signal
+from replay.fleet.session import spark_session
+
+with spark_session("local[1]", is_brief=True) as spark:
+    os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL)
+    spark.sparkContext._jvm.java.lang.Thread
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stderr.splitlines()[-1].startswith(
+        "replay.fleet.errors.FleetError: Spark failed: its Java process ended unexpectedly"
+    )
