@@ -16,9 +16,6 @@ from controller.core.prepared_topics import PreparedTopic, prepare, unprepare
 from controller.core.state import ControllerContext, Partition, Topic
 from controller.core.values import ANY_VERSION
 
-SUBTREE: Final = "/brokers"
-"""Every change below it is reported to a standby."""
-
 FOLLOW_TIMER: Final = "read what has changed"
 FOLLOW_MS: Final = 200
 """A standby reads changes at most five times a second, however many there are."""
@@ -53,7 +50,7 @@ MISSING: Final = Znode(NO_NODE, None, -1, -1, -1, -1)
 class StandbyState:
     """The knowledge of a standby on one connection to ZooKeeper.
 
-    - `is_watching`: all that is below SUBTREE is watched; if not, nothing is known.
+    - `is_watching`: all that is below /brokers is watched; if not, nothing is known.
     - `is_unsupported`: nothing can be watched, as before ZooKeeper 3.6; a take-over reads
       everything.
     - `is_ready`: everything was read once.

@@ -25,6 +25,7 @@ from controller.core.znodes.admin import (
 )
 from controller.core.znodes.brokers import (
     BROKER_IDS,
+    BROKERS,
     broker_path,
     is_broker_id,
     read_broker,
@@ -139,6 +140,7 @@ from controller.core.znodes.topics import (
 )
 
 __all__ = [
+    "BROKERS",
     "BROKER_CONFIGS",
     "BROKER_IDS",
     "CANCEL_CONTENT",

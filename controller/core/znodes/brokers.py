@@ -9,7 +9,8 @@ from controller.core.errors import ZnodeError
 from controller.core.values import Broker, Endpoint
 from controller.core.znodes.schema import Int32, decode_znode, parse_natural
 
-BROKER_IDS: Final = "/brokers/ids"
+BROKERS: Final = "/brokers"
+BROKER_IDS: Final = f"{BROKERS}/ids"
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PORT_MAX: Final = 65535

@@ -25,7 +25,7 @@ from controller.core.procedures.role.unseen_restarts import UnseenRestarts, elec
 from controller.core.procedures.topics.daemon_id import report_daemon_in_sync
 from controller.core.procedures.topics.deletion import queue_deletions, resume_deletions
 from controller.core.procedures.topics.topics import read_new_topics
-from controller.core.standby import SUBTREE, StandbyState
+from controller.core.standby import StandbyState
 from controller.core.state import ControllerContext, Partition
 from controller.core.values import LeaderAndIsr, counted
 from controller.core.zookeeper_io import (
@@ -52,7 +52,7 @@ async def fail_over(controller: Controller) -> None:
     )
     if controller.standby.is_watching:
         # From here on, a change of a state is the business of this controller.
-        end_subtree_watch(controller, SUBTREE, _RULE)
+        end_subtree_watch(controller, znodes.BROKERS, _RULE)
     await set_up_features(controller)
     requests = [znodes.PREFERRED_ELECTION, znodes.REASSIGN_PARTITIONS]
     await read_stats(controller, requests, _RULE, watch=True)

@@ -13,7 +13,7 @@ from controller.core.operations import NO_NODE, OK, UNIMPLEMENTED
 from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE
 from controller.core.procedures.topics.daemon_id import names_broker
-from controller.core.standby import LISTS, SUBTREE, StandbyState, Znode, new_topic
+from controller.core.standby import LISTS, StandbyState, Znode, new_topic
 from controller.core.state import Partition, Topic
 from controller.core.triggers import Follow
 from controller.core.values import counted
@@ -72,18 +72,21 @@ def _unsupported() -> StandbyState:
 
 async def _begin(controller: Controller, standby: StandbyState) -> bool:
     """Watch the brokers and topics. Returns whether that was possible."""
-    error = await watch_subtree(controller, SUBTREE, _RULE)
+    error = await watch_subtree(controller, znodes.BROKERS, _RULE)
     if controller.standby is not standby:
         return False
     if error == UNIMPLEMENTED:
         controller.standby = _unsupported()
         text = "ZooKeeper is older than 3.6: a take-over will read all znodes, as after a start"
-        controller.notice("warning", "standby_reads_all", SUBTREE, text)
+        controller.notice("warning", "standby_reads_all", znodes.BROKERS, text)
         return False
     if error != OK:
         controller.standby = _unsupported()
-        text = f"{SUBTREE} cannot be watched (ZooKeeper code {error}): a take-over reads all znodes"
-        controller.notice("error", "standby_reads_all", SUBTREE, text)
+        text = (
+            f"{znodes.BROKERS} cannot be watched (ZooKeeper code {error}): a take-over reads all "
+            "znodes"
+        )
+        controller.notice("error", "standby_reads_all", znodes.BROKERS, text)
         return False
     standby.is_watching = True
     standby.stale_children = dict.fromkeys(LISTS)

@@ -63,6 +63,7 @@ def test_deletion_is_recorded_before_the_assignment_is_stored() -> None:
     created = [one for one in written if isinstance(one, Create)]
     recorded = [read_deletion(one.path, one.data) for one in created]
     assert recorded == [ReplicaDeletion(one, (T0,)) for one in (4, 5, 6)]
+    assert [one.path for one in created] == [deletion_path(f"1_{number}") for number in (1, 2, 3)]
     paths = [one.path for one in written]
     stored = paths.index(znodes.topic_path("t"))
     assert all(paths.index(one.path) < stored for one in created)

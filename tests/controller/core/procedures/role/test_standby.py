@@ -7,7 +7,7 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import Notice, WatchSubtree, WriteAtomically
 from controller.core.snapshot import load_snapshot, take_snapshot
-from controller.core.standby import FOLLOW_TIMER, SUBTREE
+from controller.core.standby import FOLLOW_TIMER
 from replay.explore.generators.scenarios import BEFORE_2_7
 from tests.controller.core.cluster import DAEMON, Assignments, Cluster, by_rule, writes_state
 from tests.controller.core.procedures.reassignment.interrupting import request_quietly
@@ -202,7 +202,7 @@ def test_former_controller_follows_again() -> None:
 def test_active_daemon_no_longer_watches_the_states() -> None:
     pair = StandbyPair()
     seen = pair.take_over()
-    assert WatchSubtree(SUBTREE, ends=True) in seen.commands
+    assert WatchSubtree(znodes.BROKERS, ends=True) in seen.commands
     seen = pair.standby.seen()
     pair.standby.set_isr("t", 0, [1])
     pair.standby.run()
