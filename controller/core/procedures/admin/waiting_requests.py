@@ -129,8 +129,6 @@ def on_response(controller: Controller, answer: BrokerResponded) -> None:
     context.unresponsive.pop(broker, None)
     if context.unacked_metadata.get(broker) == answer.command:
         del context.unacked_metadata[broker]
-    if not context.propagating:
-        return
     for pending in list(context.propagating.values()):
         awaited = pending.awaited.get(broker)
         if awaited is None or answer.command < awaited:
