@@ -55,7 +55,7 @@ async def read_brokers_and_configs(
     these topics: the existing znodes by path. Raises ZooKeeperUnavailable."""
     brokers = [f"{znodes.BROKER_IDS}/{one}" for one in await client.children(znodes.BROKER_IDS)]
     configs = [broker_config_path(None), *map(topic_config_path, topics)]
-    return await _read(client, [*brokers, *configs])
+    return await _read(client, [znodes.BROKER_IDS, *brokers, *configs])
 
 
 def _state_paths(found: dict[str, Znode], topic: str) -> list[str]:

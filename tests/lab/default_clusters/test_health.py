@@ -1,6 +1,7 @@
-"""`refold health` on stock clusters, without a daemon."""
+"""`refold health` on clusters of stock brokers."""
 
 import json
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -65,3 +66,18 @@ async def test_probe_of_an_offline_topic_reports_the_error_of_the_brokers(
     assert [(one["partition"], one["fault"]) for one in report["probe"]] == [
         (0, "not written: [Error 5] LeaderNotAvailableError")
     ]
+
+
+async def test_brokers_of_a_daemon_are_asked_for_their_own_setting(
+    lab_cluster: DefaultLabCluster,
+) -> None:
+    """A partition with one replica accepts producers with acks=all, since brokers of 3.7."""
+    with TemporaryDirectory() as folder:
+        # The path of a socket has at most 107 bytes.
+        socket = f"{folder}/status"
+        await lab_cluster.controlling(settings={"refold.status.socket": socket})
+        await lab_cluster.create_topic(TOPIC, {0: [1, 2], 1: [3]})
+        await lab_cluster.until_isr(TOPIC, {0: 2, 1: 1})
+        status, output = await run("health", "--daemon", socket, "--topic", TOPIC, "--json")
+        report = json.loads(output.splitlines()[-1])
+        assert (status, report["notes"], report["well"]) == (0, [], 2)
