@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct, structs
 
 from controller.core.znodes import Name
+from controller.suggestions import there_are
 from replay.errors import ReplayError
 from replay.names import partition_named
 from replay.what_if.causes import (
@@ -154,7 +155,8 @@ class _ChangeApplier:
             if not equals or not of_topic or (colon and not topic):
                 raise ReplayError(f"--set {text} is not KEY=VALUE or TOPIC:KEY=VALUE")
             if topic and topic not in topics:
-                raise ReplayError(f"--set {text}: the log has no topic {topic}")
+                known = there_are(topic, topics)
+                raise ReplayError(f"--set {text}: the log has no topic {topic}; {known}")
             settings = with_setting(settings, topic, of_topic, value)
             self._texts.append(f"set {text}")
         return settings

@@ -27,7 +27,6 @@ from controller.core.values import RECOVERED, UNKNOWN_BROKER_EPOCH
 from replay.errors import ReplayError
 from replay.stock_clusters.imported_log.events import RequestServed
 
-
 ControllerRequest = (
     AlterPartitionReceived
     | ControlledShutdownReceived
