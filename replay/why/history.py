@@ -4,7 +4,7 @@ from msgspec import Struct, field
 
 from replay.cluster_view.views import NO_BROKER, ClusterView, PartitionView
 from replay.cluster_view.waiting import silent_broker, stuck_queue, stuck_registration
-from replay.names import partition_named
+from replay.names import partition_name, partition_named
 from replay.why.configuration import ConfigOverrides
 from replay.why.facts import (
     AnyFact,
@@ -81,7 +81,7 @@ class History(Struct):
         topic, number = self.subject.topic, self.subject.partition
         if topic is None or number is None:
             return []
-        return moves_of(self.facts, f"{topic}-{number}")
+        return moves_of(self.facts, partition_name(topic, number))
 
     def exists(self) -> bool:
         """Whether the topic or partition in question exists."""
