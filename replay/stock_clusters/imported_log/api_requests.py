@@ -14,14 +14,7 @@ from controller.core.api_requests.features import FeatureUpdate, UpdateFeaturesR
 from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
-    ListPartitionReassignmentsReceived,
     ReassignmentTarget,
-)
-from controller.core.api_requests.scram_credentials import AlterUserScramCredentialsReceived
-from controller.core.api_requests.topics import (
-    CreatePartitionsReceived,
-    CreateTopicsReceived,
-    DeleteTopicsReceived,
 )
 from controller.core.values import RECOVERED, UNKNOWN_BROKER_EPOCH
 from replay.errors import ReplayError
@@ -36,14 +29,6 @@ ControllerRequest = (
     | UpdateFeaturesReceived
 )
 """Requests that a stock controller processes as controller events, and that change something."""
-OtherRequest = (
-    ListPartitionReassignmentsReceived
-    | CreateTopicsReceived
-    | CreatePartitionsReceived
-    | DeleteTopicsReceived
-    | AlterUserScramCredentialsReceived
-)
-"""Requests that change nothing, or whose changes a stock broker writes to ZooKeeper itself."""
 
 
 class _WithEpoch(Struct):
