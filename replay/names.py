@@ -1,9 +1,14 @@
-"""Parses the names of partitions and brokers."""
+"""Names of partitions and brokers."""
 
 from functools import lru_cache
 from typing import Final
 
 _PARTITION_DIGITS_MAX: Final = 10
+
+
+def partition_name(topic: str, number: int) -> str:
+    """Kafka's name of a partition: "t-0"."""
+    return f"{topic}-{number}"
 
 
 def partition_named(name: str) -> tuple[str, int]:

@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from replay.names import partition_name
+
 NOTHING: Final = object()
 """The value of a part that only the other side has."""
 ORDER: Final = ", the order"
@@ -100,7 +102,7 @@ def _by_name(values: Sequence[Struct]) -> dict[str, Struct]:
 def _name(value: Struct) -> str:
     match value:
         case object(topic=topic, partition=partition):
-            return f"{topic}-{partition}"
+            return partition_name(topic, partition)
         case object(path=str(path)) | object(name=str(path)):
             return path
         case object(id=int(broker)):

@@ -32,6 +32,7 @@ from controller.core.znodes import (
 from controller.kafka_0_8.commands import BrokerCommand
 from controller.kafka_0_8.events import BrokerEvent
 from controller.kafka_0_8.znodes import broker_of, partition_znode
+from replay.names import partition_name
 from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,
     Multi,
@@ -79,7 +80,10 @@ class ZnodeSubject(NamedTuple):
             return [f"broker {self.broker}"]
         if self.topic is None:
             return []
-        return [self.topic, *([] if self.partition is None else [f"{self.topic}-{self.partition}"])]
+        return [
+            self.topic,
+            *([] if self.partition is None else [partition_name(self.topic, self.partition)]),
+        ]
 
 
 _KINDS: Final[dict[str, Kind]] = {
@@ -180,7 +184,7 @@ def subjects_of_broker(value: BrokerEvent | BrokerCommand) -> list[str]:
     for path in paths:
         if (partition := partition_znode(path)) is not None:
             topic, number = partition.name
-            found += [topic, f"{topic}-{number}"]
+            found += [topic, partition_name(topic, number)]
         elif (broker := broker_of(path)) is not None:
             found.append(f"broker {broker}")
     return found
@@ -265,7 +269,7 @@ def subjects_of_event(event: events.Event, name_of: NameOf) -> Iterator[str]:
             yield from subject_of(path).names
         case events.BrokerResponded(partition_errors=errors):
             for topic, number, _ in errors:
-                yield f"{topic}-{number}"
+                yield partition_name(topic, number)
         case events.TimerFired(timer=timer):
             yield timer
         case AlterPartitionReceived(version=version, partitions=partitions):
@@ -274,7 +278,7 @@ def subjects_of_event(event: events.Event, name_of: NameOf) -> Iterator[str]:
             yield from _topics(event.topics)
         case ElectLeadersReceived() | ListPartitionReassignmentsReceived():
             for topic, number in event.partitions or ():
-                yield from (topic, f"{topic}-{number}")
+                yield from (topic, partition_name(topic, number))
         case AlterPartitionReassignmentsReceived(partitions=targets):
             yield from _partitions(targets, str)
 
@@ -285,7 +289,7 @@ def _partitions(partitions: Iterable[object], name_of: NameOf) -> Iterator[str]:
         if topic and number is not None:
             name = name_of(topic)
             yield name
-            yield f"{name}-{number}"
+            yield partition_name(name, number)
 
 
 def _topics(topics: Iterable[object]) -> Iterator[str]:

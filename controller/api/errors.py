@@ -1,5 +1,7 @@
 """Errors between the endpoint and its clients."""
 
+from typing import ClassVar
+
 
 class ApiError(Exception):
     """Base of all errors of the endpoint."""
@@ -7,6 +9,8 @@ class ApiError(Exception):
 
 class CannotListen(ApiError):
     """An address in `listeners` cannot be listened on. The operator must fix it."""
+
+    ADVICE: ClassVar = "check `listeners`, and whether another process uses the port"
 
 
 class RequestRejected(ApiError):

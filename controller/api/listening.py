@@ -50,10 +50,7 @@ def _bind(endpoint: Endpoint) -> socket.socket:
         both = socket.has_dualstack_ipv6()
         return _server(endpoint, socket.AF_INET6 if both else socket.AF_INET, both=both)
     except OSError as fault:
-        raise CannotListen(
-            f"cannot listen on {address}: {fault}; check `listeners`, and whether "
-            "another process uses the port"
-        ) from fault
+        raise CannotListen(f"cannot listen on {address}: {fault}") from fault
 
 
 def _server(endpoint: Endpoint, family: int, *, both: bool) -> socket.socket:

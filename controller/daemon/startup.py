@@ -147,7 +147,7 @@ async def _run(
     try:
         listeners = listen(settings.listeners, settings.security.endpoint)
     except CannotListen as error:
-        raise StartRefused([str(error)]) from None
+        raise StartRefused([f"{error}; {error.ADVICE}"]) from None
     try:
         log = LogWriter.create(
             folder, _header(settings, cluster_id), segment_bytes=settings.segment_bytes

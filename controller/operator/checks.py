@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from controller.api.errors import CannotListen
 from controller.core.values import Broker
 from controller.operator import start_checks
 from controller.operator.start_checks import CheckResult, check_start
@@ -129,9 +130,7 @@ def check_listeners(settings: Settings, status: SystemStatus) -> Iterator[CheckR
     address."""
     brokers = _registered(status)
     if status.listening_fault:
-        yield CheckResult(
-            "listeners", "error", status.listening_fault, "refold run refuses to start"
-        )
+        yield CheckResult("listeners", "error", status.listening_fault, CannotListen.ADVICE)
     own = {one.listener for one in settings.advertised_listeners}
     theirs = {one.listener for broker in brokers for one in broker.endpoints}
     control_plane = {settings.control_plane_listener}

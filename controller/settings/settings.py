@@ -2,7 +2,6 @@
 
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -54,6 +53,7 @@ from controller.settings.table import (
     SETTINGS,
     TOPIC_KEYS,
 )
+from controller.suggestions import did_you_mean
 from controller.zookeeper.connection import ZooKeeperSecurity
 from controller.zookeeper.servers import ConnectString
 
@@ -67,6 +67,9 @@ _LISTENER_KEYS: Final = (
     "listener.security.protocol.map",
 )
 _WAIT: Final = OWN + "wait.for.zookeeper"
+_SIMILAR_KEY: Final = 0.8
+_SIMILAR_VARIABLE: Final = 0.85
+"""How similar a name must be to be suggested, up to 1."""
 _OF_SERVICES: Final = ("INVOCATION_ID", "KUBERNETES_SERVICE_HOST")
 """The environment variables that systemd and Kubernetes set for their services."""
 
@@ -309,8 +312,8 @@ def _entry(key: str, given: RawSetting | None, default: str | None) -> ConfigEnt
 def _unknown(file: list[RawSetting]) -> Iterator[str]:
     for key, _, source, _ in file:
         if not is_known(key):
-            near = get_close_matches(key, [*BY_KEY, *sorted(kafka_keys())], 1, 0.8)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            question = did_you_mean(key, [*BY_KEY, *sorted(kafka_keys())], 1, _SIMILAR_KEY)
+            hint = f"; {question}" if question else ""
             yield f"{key} ({source}) is not a setting of refold or of a Kafka broker{hint}"
 
 
@@ -342,9 +345,9 @@ def _misspelt_variables(environment: Mapping[str, str]) -> Iterator[str]:
     variables = [setting.variable for setting in SETTINGS]
     for name in sorted(environment):
         if name.startswith("REFOLD_") and name not in variables:
-            near = get_close_matches(name, variables, 1, 0.85)
-            if near:
-                yield f"the environment variable {name} is unknown; did you mean {near[0]}?"
+            question = did_you_mean(name, variables, 1, _SIMILAR_VARIABLE)
+            if question:
+                yield f"the environment variable {name} is unknown; {question}"
 
 
 def _values(layers: list[list[RawSetting]], problems: list[str]) -> dict[str, Any]:

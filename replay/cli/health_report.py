@@ -13,6 +13,7 @@ from replay.cli.health_sources import ClusterReading
 from replay.cluster_view.views import NO_BROKER, ClusterView
 from replay.description.phrases import broker_list, enumeration, some
 from replay.health.evaluate import WORST_FIRST, Health, PartitionHealth, State, TopicHealth
+from replay.names import partition_name
 
 _MIN_ISR_UNKNOWN: Final = (
     "min.insync.replicas is not known for {topics}: {why}; give it with --min-insync-replicas"
@@ -158,7 +159,7 @@ def table_of(report: Report) -> Table:
         leader = "none" if one.leader == NO_BROKER else str(one.leader)
         if one.leader_is_lost:
             leader += " (not registered)"
-        name = f"{one.topic}-{one.partition}"
+        name = partition_name(one.topic, one.partition)
         table.add_row(
             Text(name),
             state,

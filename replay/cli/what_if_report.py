@@ -9,6 +9,7 @@ import typer
 
 from controller.cli.output import print_table
 from replay.logs.saved_runs import logs_with_terms
+from replay.names import partition_name, partition_named
 from replay.times import iso_time
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def answer_document(
         "begin": _time(incident, answer.begin_ms),
         "differs": bool(answer.effect),
         **{
-            name: {f"{topic}-{number}": one for (topic, number), one in outcome.items()}
+            name: {partition_name(topic, number): one for (topic, number), one in outcome.items()}
             for name, outcome in outcomes.items()
         },
         "logs": [str(one) for one in logs],
@@ -83,7 +84,6 @@ def answer_parts(
 def _difference_parts(answer: "WhatIfAnswer") -> Iterator["str | Table"]:
     from rich.table import Table
 
-    from replay.names import partition_named
     from replay.what_if.outcome import text_of
 
     table = Table("partition", "", "log", "without changes", "with changes")

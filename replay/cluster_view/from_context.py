@@ -29,6 +29,7 @@ from replay.cluster_view.views import (
     partition_view,
     reassignments_of,
 )
+from replay.names import partition_name
 
 _STATUS: dict[PartitionState, PartitionStatus] = {
     PartitionState.NEW: "new",
@@ -179,7 +180,9 @@ def _replica_deletions(context: ControllerContext) -> list[ReplicaDeletionView]:
             key = (*name, one.broker)
             pending[key] = pending.get(key, False) or one.is_reported
     return [
-        ReplicaDeletionView(f"{topic}-{number}", broker, broker in context.brokers, is_reported)
+        ReplicaDeletionView(
+            partition_name(topic, number), broker, broker in context.brokers, is_reported
+        )
         for (topic, number, broker), is_reported in sorted(pending.items())
     ]
 

@@ -20,6 +20,7 @@ from replay.cluster_view.views import (
     partition_view,
     reassignments_of,
 )
+from replay.names import partition_name
 from replay.parsed_znodes import parsed_config, parsed_epoch, parsed_state, parsed_topic
 from replay.znode_view import ZnodeView
 
@@ -180,6 +181,6 @@ def _replica_deletions(view: ZnodeView, live: set[int]) -> list[ReplicaDeletionV
             continue
         pending |= {(*name, found.broker) for name in found.partitions}
     return [
-        ReplicaDeletionView(f"{topic}-{number}", broker, broker in live)
+        ReplicaDeletionView(partition_name(topic, number), broker, broker in live)
         for topic, number, broker in sorted(pending)
     ]

@@ -1,15 +1,14 @@
 """The part of a cluster that is about one topic or one partition."""
 
-from collections.abc import Collection
-from difflib import get_close_matches
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import structs
 
+from controller.core.znodes import Name
+from controller.suggestions import there_are
 from replay.cluster_view.views import ClusterView
 from replay.errors import ReplayError
-from replay.names import partition_named
-
-_SHOWN = 20
+from replay.names import partition_name, partition_named
 
 
 def selected(
@@ -43,35 +42,40 @@ def selected(
         replica_deletions=[
             one
             for one in cluster.replica_deletions
-            if one.partition in names or (partition is None and _topic_of(one.partition) in wanted)
+            if one.partition in names
+            or (partition is None and partition_named(one.partition)[0] in wanted)
         ],
     )
-
-
-def _topic_of(partition: str) -> str:
-    return partition_named(partition)[0]
 
 
 def require(cluster: ClusterView, topic: str, partition: int | None = None) -> None:
     """Check that a topic, and a partition of it, exists. Raises ReplayError, which names what
     exists."""
-    found = cluster.topic(topic)
-    if found is None:
-        names = [one.name for one in cluster.topics]
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        known = f"there are {', '.join(names[:_SHOWN])}{more}" if names else "there are none then"
-        similar = get_close_matches(topic, names, n=3)
-        known = f"did you mean {' or '.join(similar)}? {known}" if similar else known
-        raise ReplayError(f"no topic {topic} at event {cluster.seq}; {known}")
-    numbers = [one.partition for one in found.partitions]
-    if partition is not None and partition not in numbers:
-        raise ReplayError(
-            f"no partition {topic}-{partition} at event {cluster.seq}; "
-            f"topic {topic} has {ranges(numbers)}"
-        )
+    partitions = {one.name: [each.partition for each in one.partitions] for one in cluster.topics}
+    require_among(partitions, topic, partition, f"no {{}} at event {cluster.seq}")
 
 
-def ranges(numbers: list[int]) -> str:
+def require_among(
+    partitions: Mapping[str, Collection[int]], topic: str, partition: int | None, absent: str
+) -> None:
+    """Check that a topic, and a partition of it, is among the partitions by topic. Raises
+    ReplayError with the text `absent`, in which {} is what is missing, and with what exists."""
+    if topic not in partitions:
+        raise ReplayError(f"{absent.format(f'topic {topic}')}; {there_are(topic, partitions)}")
+    if partition is not None and partition not in partitions[topic]:
+        missing = absent.format(f"partition {partition_name(topic, partition)}")
+        raise ReplayError(f"{missing}; topic {topic} has {ranges(partitions[topic])}")
+
+
+def partitions_by_topic(names: Iterable[Name]) -> dict[str, set[int]]:
+    """The numbers of partitions by their topic."""
+    found: dict[str, set[int]] = {}
+    for topic, number in names:
+        found.setdefault(topic, set()).add(number)
+    return found
+
+
+def ranges(numbers: Iterable[int]) -> str:
     """Numbers as "0-3, 7"; "none" for none."""
     spans: list[list[int]] = []
     for one in sorted(numbers):

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from controller.core.values import NO_EPOCH, RECOVERING, Assignment, LeaderAndIsr
+from replay.names import partition_name
 
 NO_BROKER = -1
 """The id that means no leader, or no broker."""
@@ -92,7 +93,7 @@ class PartitionView(Struct, frozen=True):
     @property
     def name(self) -> str:
         """The partition in the form of Kafka's tools: "orders-0"."""
-        return f"{self.topic}-{self.partition}"
+        return partition_name(self.topic, self.partition)
 
     @property
     def assignment(self) -> Assignment:

@@ -46,6 +46,7 @@ from controller.core.error_codes import NONE
 from controller.core.znodes import write_topic_id
 from replay.description.error_names import error_name
 from replay.description.phrases import assignment_in_words, broker_list, leader_in_words
+from replay.names import partition_name
 from replay.subjects import NameOf
 
 
@@ -118,7 +119,7 @@ def response_lines(answer: ApiResponse, *, only_errors: bool = False) -> list[st
     head = f"answer to request {answer.request}: {error_name(getattr(answer, 'error', NONE))}"
     match answer:
         case ControlledShutdownResponse(remaining=remaining):
-            leading = ", ".join(f"{topic}-{number}" for topic, number in remaining)
+            leading = ", ".join(partition_name(topic, number) for topic, number in remaining)
             return [f"{head}, still leads {leading or 'nothing'}"]
         case AllocateProducerIdsResponse(start=start, length=length):
             return [f"{head}, {length} from {start} on"]
@@ -148,7 +149,10 @@ def _parts(answer: ApiResponse) -> list[tuple[int, str]]:
             | ElectLeadersResponse(partitions=partitions)
         ):
             return [
-                (one.error, _with_error(f"{one.topic}-{one.partition}", one.error, one.message))
+                (
+                    one.error,
+                    _with_error(partition_name(one.topic, one.partition), one.error, one.message),
+                )
                 for one in partitions
             ]
         case ListPartitionReassignmentsResponse(partitions=ongoing):
@@ -165,13 +169,13 @@ def _parts(answer: ApiResponse) -> list[tuple[int, str]]:
 def _names(named: list[tuple[str, int]] | None) -> list[str]:
     if named is None:
         return ["all partitions"]
-    return [f"{topic}-{number}" for topic, number in named]
+    return [partition_name(topic, number) for topic, number in named]
 
 
 def _altered(one: AlteredPartition) -> str:
     topic = write_topic_id(one.topic_id) if one.topic_id else one.topic
     if one.error:
-        return _with_error(f"{topic}-{one.partition}", one.error)
+        return _with_error(partition_name(topic, one.partition), one.error)
     return (
         f"{topic}-{one.partition} {leader_in_words(one.leader)}, epoch {one.leader_epoch}, "
         f"ISR {broker_list(one.isr)}, version {one.partition_epoch}"

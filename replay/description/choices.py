@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from controller.core.commands import Choice
 from controller.core.election import FIRST_LEADER, PREFERRED, UNCLEAN_LEADER
+from replay.names import partition_name
 
 
 class Candidate(Struct, frozen=True):
@@ -31,7 +32,7 @@ class LeaderChoice(Struct, frozen=True):
 
 def leader_choice(choice: Choice) -> LeaderChoice:
     """A choice of the core as plain values."""
-    partition = f"{choice.topic}-{choice.partition}"
+    partition = partition_name(choice.topic, choice.partition)
     return LeaderChoice(
         partition, choice.chosen, choice.code, candidates(choice.passed_over, choice.chosen)
     )

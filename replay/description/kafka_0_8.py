@@ -8,6 +8,7 @@ from replay.description.commands import command_in_words, operation_in_words
 from replay.description.error_names import error_name
 from replay.description.events import event_in_words
 from replay.description.phrases import some
+from replay.names import partition_name
 
 
 def broker_event_in_words(event: BrokerEvent) -> str:
@@ -91,7 +92,7 @@ def _name(
     | commands.SendFetch
     | commands.RespondFetch,
 ) -> str:
-    return f"{value.topic}-{value.partition}"
+    return partition_name(value.topic, value.partition)
 
 
 def _content(path: str, data: bytes) -> str:

@@ -8,6 +8,7 @@ from controller.core.error_codes import NONE, REQUEST_TIMED_OUT
 from replay.description.error_names import error_name
 from replay.description.phrases import some
 from replay.diff.messages import Decision
+from replay.names import partition_name
 
 ANSWER: Final = "answer_"
 """The prefix of the kinds of answers. The rest is the name of the API."""
@@ -64,4 +65,4 @@ def _name(part: dict[str, Any]) -> str:
     if not isinstance(topic, str):
         return ""
     number = part.get("partition")
-    return f"{topic}-{number}" if isinstance(number, int) else topic
+    return partition_name(topic, number) if isinstance(number, int) else topic

@@ -32,7 +32,7 @@ from replay.diff.processes import FoldResult, VersionProcess
 from replay.diff.references import Version
 from replay.diff.uncovered import UncoveredCode
 from replay.errors import DiffError
-from replay.names import partition_named
+from replay.names import partition_name, partition_named
 from replay.progress import Progress
 
 BASE: Final = "base"
@@ -452,5 +452,7 @@ def _consequences(root: RootDivergence, base: FoldedLog, head: FoldedLog) -> lis
 
 
 def _only(folded: FoldedLog, names: set[str]) -> FoldedLog:
-    timelines = [one for one in folded.timelines if f"{one.topic}-{one.partition}" in names]
+    timelines = [
+        one for one in folded.timelines if partition_name(one.topic, one.partition) in names
+    ]
     return FoldedLog(folded.events, folded.end_ns, timelines=timelines)

@@ -10,6 +10,7 @@ from typing import Final
 from controller.core.values import NO_LEADER, format_brokers
 from replay.description import phrases
 from replay.diff.messages import FoldedLog, PartitionTimeline, Sample
+from replay.names import partition_name
 
 _REPORTED_NS: Final = 50_000_000
 """Shorter differences are left out."""
@@ -24,7 +25,7 @@ def consequences(base: FoldedLog, head: FoldedLog) -> list[str]:
         theirs = of_head.get((ours.topic, ours.partition))
         if theirs is not None:
             for text in _of_partition(ours, theirs, end_ns):
-                partitions[text].append(f"{ours.topic}-{ours.partition}")
+                partitions[text].append(partition_name(ours.topic, ours.partition))
     return [f"{phrases.some(names, ', ')}: {text}" for text, names in partitions.items()]
 
 

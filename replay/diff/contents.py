@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from replay import structural_diff
 from replay.diff.messages import Decision
+from replay.names import partition_name
 from replay.structural_diff import NOTHING
 from replay.subjects import subject_of
 
@@ -51,7 +52,7 @@ def partitions_of(decision: Decision) -> tuple[str, ...]:
     """The partitions that a decision names, as "topic-0"."""
     subject = subject_of(decision.target)
     if subject.kind == "state":
-        return (f"{subject.topic}-{subject.partition}",)
+        return (subject.names[-1],)
     return tuple(dict.fromkeys(_names_in(decision.content)))
 
 
@@ -71,7 +72,7 @@ def _names_in(value: Any) -> Iterator[str]:
         if isinstance(topic, str) and isinstance(partition, int):
             # In an answer with topic ids the name is empty.
             if topic:
-                yield f"{topic}-{partition}"
+                yield partition_name(topic, partition)
             return
         for one in value.values():
             yield from _names_in(one)

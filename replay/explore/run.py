@@ -1,13 +1,13 @@
 """One run: a pure function of a scenario and inputs."""
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
 
 from replay.explore.coverage import ControllerAct, Coverage, CoverageObserver
-from replay.explore.invariants.invariant import Violation
+from replay.explore.invariants.invariant import Invariant, Violation
 from replay.explore.monitor import Monitor
 from replay.garbage_collection import rare_garbage_collection
 from replay.world.cluster import Cluster
@@ -42,6 +42,11 @@ class RunOutcome(Struct):
     sent: dict[str, int]
     digest: str = ""
     acts: dict[str, list[ControllerAct]] = {}
+
+
+def names_of(invariants: Iterable[type[Invariant]]) -> list[str]:
+    """The names of these invariants, and of those that hold in each run."""
+    return [*(one.NAME for one in invariants), NO_EXCEPTION, ENDS]
 
 
 def play(build: Callable[[], SimulatedCluster[Any]], monitor: Monitor) -> str:

@@ -20,7 +20,7 @@ from replay.explore.coverage import (
 from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
 from replay.explore.invariants.invariant import Violation
 from replay.explore.kafka_0_8.losses import KNOWN_FLAWS
-from replay.explore.run import ENDS, NO_EXCEPTION
+from replay.explore.run import ENDS, NO_EXCEPTION, names_of
 from replay.world.inputs import Input, TimedInput
 
 _NOT_SIMULATED: Final = (
@@ -33,7 +33,7 @@ _IMPOSSIBLE: Final = (ApiCall, AclChange)
 
 def invariant_names() -> list[str]:
     """The names of all invariants."""
-    return [one.NAME for one in (*ALWAYS, *RECOVERY)] + [NO_EXCEPTION, ENDS]
+    return names_of((*ALWAYS, *RECOVERY))
 
 
 def not_checked(coverage: Coverage) -> list[str]:

@@ -3,10 +3,9 @@
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
 
+from controller.suggestions import there_are
 from eventstore.errors import LogError
 from replay.errors import ReplayError
 
@@ -45,16 +44,9 @@ def reason_of(error: Exception) -> str:
     return text if isinstance(error, (ReplayError, LogError)) else f"{type(error).__name__}: {text}"
 
 
-_NAMES_MAX: Final = 10
-
-
 def check_known(option: str, name: str, known: Collection[str]) -> None:
-    """Check a name that was given with an option. Raises FleetError, which lists the known names,
-    similar ones first."""
-    if name in known:
-        return
-    similar = get_close_matches(name, known, _NAMES_MAX)
-    names = [*similar, *sorted(set(known) - {*similar})]
-    more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
-    there = ", ".join(one or "(none)" for one in names[:_NAMES_MAX]) + more
-    raise FleetError(f"{option} {name} is unknown; known are: {there or 'none'}")
+    """Check a name that was given with an option. Raises FleetError, which lists similar names and
+    the known ones."""
+    if name not in known:
+        names = {one or "(none)" for one in known}
+        raise FleetError(f"{option} {name} is unknown; {there_are(name, names)}")

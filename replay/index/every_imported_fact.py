@@ -29,13 +29,14 @@ class EveryShadowFactObserver(ShadowFactObserver):
     """Notes the facts of one shadow fold that no transaction shows, and the commands that the
     decisions of the log are compared with."""
 
-    STATE: ClassVar[tuple[str, ...]] = (*ShadowFactObserver.STATE, "commands")
+    STATE: ClassVar[tuple[str, ...]] = (*ShadowFactObserver.STATE, "commands", "_replicas")
 
     def __init__(self, trace: ControllerTrace) -> None:
         super().__init__(trace, EVERYTHING)
         self.notes_accepted_isr = True
         self.commands: AppendOnly[ShadowCommand] = AppendOnly()
-        self._replicas: dict[int, tuple[int, ...]] = {}
+        self._replicas: AppendOnly[tuple[int, tuple[int, ...]]] = AppendOnly()
+        """The replicas of partitions whose leader was elected, by the place of the fact."""
 
     def add(self, kind: type[AnyFact], **fields: object) -> None:
         super().add(kind, **fields)
@@ -49,7 +50,7 @@ class EveryShadowFactObserver(ShadowFactObserver):
     def elects(
         self, partition: Partition, rule: str, current: LeaderAndIsr, elected: Elected
     ) -> None:
-        self._replicas[len(self.facts)] = partition.replicas
+        self._replicas.append((len(self.facts), partition.replicas))
         super().elects(partition, rule, current, elected)
 
     def issues(self, issued: Issued) -> None:
@@ -63,8 +64,9 @@ class EveryShadowFactObserver(ShadowFactObserver):
 
     def placed_facts(self) -> Iterator[PlacedFact]:
         """The facts, with the places where they belong."""
+        replicas = dict(self._replicas)
         for number, one in enumerate(self.facts):
-            yield PlacedFact(places_of_fact(one, self._replicas.get(number, ())), one)
+            yield PlacedFact(places_of_fact(one, replicas.get(number, ())), one)
 
 
 class EveryZnodeHistory(ZnodeHistory):

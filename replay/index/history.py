@@ -68,7 +68,15 @@ def history_of(
     notes = limits.of_core(is_current=True) + limits.of_end()
     daemon = configuration_of(log.reader.header).broker_id
     cluster, is_at_end = _cluster(log, seq, lost, progress), seq == about.last_seq
-    return History(subject, cluster, facts, notes, daemon=daemon, is_at_end=is_at_end)
+    return History(
+        subject,
+        cluster,
+        facts,
+        notes,
+        daemon=daemon,
+        is_at_end=is_at_end,
+        has_later_events=not is_at_end,
+    )
 
 
 def imported_history_of(

@@ -10,6 +10,7 @@ from controller.kafka_0_8.state import Partition
 from replay.errors import ReplayError
 from replay.inspect.changes import Change, changes_of
 from replay.logs.opened_broker_log import BrokerLog, fold_broker_log
+from replay.names import partition_name
 from replay.progress import Progress, unreported
 from replay.times import iso_time
 
@@ -76,7 +77,7 @@ def _replica(partition: Partition) -> ReplicaView:
     topic, number = partition.name
     role = "none" if partition.leader < 0 else "leader" if partition.is_leader else "follower"
     return ReplicaView(
-        f"{topic}-{number}",
+        partition_name(topic, number),
         topic,
         role,
         partition.leader,

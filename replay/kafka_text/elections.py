@@ -20,6 +20,7 @@ from controller.core.triggers import (
 )
 from replay.kafka_text.kafka_log import CONTROLLER, KafkaLog, LogObserver, ZooKeeperOutcome
 from replay.kafka_text.scala_text import immutable_set, mk_string
+from replay.names import partition_name
 
 Name = tuple[str, int]
 
@@ -94,7 +95,7 @@ class Elections(LogObserver):
 
     def _log_pending(self, asked: _RequestedElections) -> None:
         """Log, at a failover, the remaining partitions of a request."""
-        unknown = [f"{topic}-{number}" for topic, number in asked.unknown]
+        unknown = [partition_name(topic, number) for topic, number in asked.unknown]
         completed = [*unknown, *map(repr, asked.led)]
         queued, pending = list(map(repr, asked.queued)), list(map(repr, asked.others))
         lists = {

@@ -45,6 +45,7 @@ from replay.kafka_text.scala_text import (
     mk_string,
     mutable_map,
 )
+from replay.names import partition_name
 from replay.parsed_znodes import parsed_state
 
 _PATH: Final = znodes.REASSIGN_PARTITIONS
@@ -218,7 +219,7 @@ class Reassignments(LogObserver):
 
     def _log_remaining(self, remaining: Mapping[tuple[str, int], tuple[int, ...]]) -> None:
         removed = {
-            f"{topic}-{number}": collection("Buffer", target)
+            partition_name(topic, number): collection("Buffer", target)
             for (topic, number), target in (self._entries or {}).items()
             if (topic, number) not in remaining
         }

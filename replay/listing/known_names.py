@@ -3,17 +3,18 @@
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from difflib import get_close_matches
 from typing import Final
 
+from controller.suggestions import there_are
 from eventstore.reader import LogReader
-from replay.description.phrases import some
+from replay.cluster_view.selecting import partitions_by_topic, require_among
+from replay.description.phrases import broker_list
 from replay.errors import ReplayError
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import OpenedLog
 from replay.logs.opened_broker_log import BrokerLog
 from replay.logs.subject_index import SubjectsOfRecords
-from replay.names import partition_named
+from replay.names import broker_named, partition_named
 
 _BROKER: Final = "broker "
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
@@ -51,37 +52,29 @@ class KnownNames:
     def require(self, kind: str, name: str) -> None:
         """Check that the log has a topic, partition or broker (`kind`) of this name; "subject"
         means any of them. Raises ReplayError, which names what the log has."""
-        candidates = {
-            "broker": self.brokers,
-            "partition": self._partitions_like(name),
-            "topic": self.topics,
-        }.get(kind, self.topics | self.partitions | self.brokers)
         # A topic can have a name like that of a partition.
         if name in self._names:
             return
-        what = name if kind == "broker" else f"{kind} {name}"
-        raise ReplayError(f"the log has no {what}; {there_are(name, candidates)}")
+        absent = "the log has no {}"
+        if kind == "topic":
+            require_among(self._by_topic(), name, None, absent)
+        elif kind == "partition":
+            require_among(self._by_topic(), *partition_named(name), absent)
+        elif kind == "broker":
+            ids = broker_list(sorted(map(broker_named, self.brokers))) or "none"
+            raise ReplayError(f"{absent.format(name)}; there are {ids}")
+        known = self.topics | self.partitions | self.brokers
+        raise ReplayError(f"{absent.format(f'{kind} {name}')}; {there_are(name, known)}")
 
-    def _partitions_like(self, name: str) -> set[str]:
-        """The partitions of the topic, or all if there is no such topic."""
-        of_topic = {one for one in self.partitions if _topic_of(one) == _topic_of(name)}
-        return of_topic or self.partitions
+    def _by_topic(self) -> dict[str, set[int]]:
+        of_topics: dict[str, set[int]] = {one: set() for one in self.topics}
+        return of_topics | partitions_by_topic(map(partition_named, self.partitions))
 
 
 def _names_in_events(reader: LogReader) -> Iterator[str]:
     subjects_of = SubjectsOfRecords(reader)
     for record in reader.events():
         yield from subjects_of(record)
-
-
-def there_are(name: str, candidates: Iterable[str]) -> str:
-    """What exists instead of `name`; names like it are suggested."""
-    known = sorted(candidates)
-    if not known:
-        return "it has none"
-    similar = get_close_matches(name, known, n=3)
-    meant = f"did you mean {' or '.join(similar)}? " if similar else ""
-    return f"{meant}it has {some(known, ', ')}"
 
 
 def _is_of_id(name: str) -> bool:

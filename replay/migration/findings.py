@@ -12,6 +12,7 @@ from controller.core.releases import OLDEST, Release
 from controller.core.znodes import ControllerZnode, Migration
 from replay.cluster_view.views import ClusterView
 from replay.health.evaluate import PartitionHealth, State, evaluate
+from replay.names import partition_name
 from replay.world.tree import Znode
 from replay.znode_view import ZnodeView
 
@@ -104,7 +105,9 @@ class MigratingCluster:
     def in_state(self, state: State) -> tuple[str, ...]:
         """The names of the partitions in a state."""
         return tuple(
-            f"{one.topic}-{one.partition}" for one in self.partitions if state in one.states
+            partition_name(one.topic, one.partition)
+            for one in self.partitions
+            if state in one.states
         )
 
 

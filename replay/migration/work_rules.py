@@ -7,6 +7,7 @@ from controller.core import znodes
 from controller.core.errors import ZnodeError
 from replay.health.evaluate import State
 from replay.migration.findings import Finding, MigratingCluster, brokers_named
+from replay.names import partition_name
 
 _REQUESTS: Final = (
     znodes.REASSIGN_PARTITIONS,
@@ -70,7 +71,9 @@ def check_offline(subject: MigratingCluster) -> Iterator[Finding]:
     none = "partitions have no replicas: a KRaft controller takes them over unchanged"
     for has_replicas, what, advice in ((True, text, start), (False, none, write)):
         offline = tuple(
-            f"{one.topic}-{one.partition}" for one in found if bool(one.replicas) is has_replicas
+            partition_name(one.topic, one.partition)
+            for one in found
+            if bool(one.replicas) is has_replicas
         )
         if offline:
             yield Finding(

@@ -14,6 +14,7 @@ from controller.core.znodes import Name
 from replay.errors import ReplayError
 from replay.explore.from_log.schedule import RunFromLog, Schedule
 from replay.explore.verdict import input_line
+from replay.names import partition_name
 from replay.what_if.history import History
 from replay.world.inputs import (
     CancelReassignment,
@@ -233,7 +234,7 @@ def _act_in_words(act: Input) -> str:
 
 
 def _names(partitions: Sequence[Name]) -> str:
-    names = [f"{topic}-{number}" for topic, number in partitions]
+    names = [partition_name(topic, number) for topic, number in partitions]
     shown = ", ".join(names[:_NAMES_MAX])
     more = len(names) - _NAMES_MAX
     return (shown or "all partitions") + (f" and {more} more" if more > 0 else "")

@@ -6,8 +6,9 @@ from typing import Final, NamedTuple
 from msgspec import Struct, structs
 
 from controller.core.znodes import Name
+from controller.suggestions import there_are
 from replay.errors import ReplayError
-from replay.names import partition_named
+from replay.names import partition_name, partition_named
 from replay.what_if.causes import (
     BrokerBounced,
     BrokerRegistered,
@@ -154,7 +155,8 @@ class _ChangeApplier:
             if not equals or not of_topic or (colon and not topic):
                 raise ReplayError(f"--set {text} is not KEY=VALUE or TOPIC:KEY=VALUE")
             if topic and topic not in topics:
-                raise ReplayError(f"--set {text}: the log has no topic {topic}")
+                known = there_are(topic, topics)
+                raise ReplayError(f"--set {text}: the log has no topic {topic}; {known}")
             settings = with_setting(settings, topic, of_topic, value)
             self._texts.append(f"set {text}")
         return settings
@@ -235,13 +237,15 @@ class _ChangeApplier:
         wanted = [_partition(name, text)] if name else under_way
         missing = [one for one in wanted if one not in under_way]
         if missing or not wanted:
-            names = ", ".join(f"{topic}-{number}" for topic, number in under_way) or "none"
+            names = (
+                ", ".join(partition_name(topic, number) for topic, number in under_way) or "none"
+            )
             raise ReplayError(
                 f"--cancel-reassignment {text}: after event {seq} the reassignments under way are: "
                 f"{names}"
             )
         cancel = CancelReassignment(at_ms, tuple(wanted))
-        names = ", ".join(f"{topic}-{number}" for topic, number in wanted)
+        names = ", ".join(partition_name(topic, number) for topic, number in wanted)
         self._add(seq, Cause(seq, at_ms, cancel), f"the reassignment of {names} was cancelled")
 
     def _is_registered(self, broker: int, seq: int) -> bool:

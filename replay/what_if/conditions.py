@@ -7,7 +7,6 @@ INVARIANT             the invariant of docs/invariants.md breaks
 """
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from functools import partial
 from typing import Final, Literal
 
@@ -15,6 +14,8 @@ from msgspec import Struct, structs
 
 from controller.core.values import NO_LEADER
 from controller.core.znodes import Name
+from controller.suggestions import did_you_mean
+from replay.cluster_view.selecting import partitions_by_topic, require_among
 from replay.errors import ReplayError
 from replay.explore.run import Run
 from replay.explore.verdict import invariant_names
@@ -75,14 +76,13 @@ def condition_of(text: str, incident: Incident) -> Condition:
         case _:
             raise _unknown(text)
     known = {one.name for one in incident.history.changes if isinstance(one, PartitionChange)}
-    if (topic, number) not in known:
-        raise ReplayError(f"--invariant {text!r}: the log has no partition {topic}-{number}")
+    require_among(partitions_by_topic(known), topic, number, "--invariant: the log has no {}")
     return found
 
 
 def _unknown(text: str) -> ReplayError:
-    similar = get_close_matches(text, invariant_names(), n=3)
-    hint = f": did you mean {' or '.join(similar)}?" if similar else ""
+    question = did_you_mean(text, invariant_names())
+    hint = f"; {question}" if question else ""
     return ReplayError(
         f"--invariant {text!r} is not {GRAMMAR}, with a broker of the log as N{hint}"
     )

@@ -103,9 +103,12 @@ def _require_subject(history: History) -> None:
         try:
             require(history.cluster, subject.topic, subject.partition)
         except ReplayError as error:
+            kind = "topic" if subject.partition is None else "partition"
+            advice = "correct the name"
+            if history.has_later_events:
+                advice += ", or give a later moment with --at"
             raise ReplayError(
-                f"{error}. The log does not name it before either: correct the name, or give a "
-                "later moment with --at"
+                f"{error}. No earlier event of the log names this {kind}: {advice}"
             ) from error
     was_there = any(isinstance(one, TopicChanged) for one in found)
     if was_there and not (subject.is_reassignment and refusal_since(history, 0)):

@@ -43,7 +43,7 @@ from controller.core.state import Partition
 from controller.core.state_machines import ReplicaState
 from controller.core.triggers import ApiCall, Expire, Trigger, ZkPartitionReassignment, trigger_name
 from controller.core.values import NO_ASSIGNMENT, NO_LEADER, Assignment, LeaderAndIsr
-from replay.names import broker_named
+from replay.names import broker_named, partition_name
 from replay.parsed_znodes import parsed_state, parsed_topic
 from replay.subjects import subject_of
 from replay.why.facts import (
@@ -349,7 +349,7 @@ class FactObserver(NotedFacts, FoldObserver):
                 self.known.assignments[key] = after
                 self.add(
                     AssignmentWritten,
-                    partition=f"{topic}-{choice.partition}",
+                    partition=partition_name(topic, choice.partition),
                     before=before,
                     after=after,
                     rule=asked.reason.rule,
@@ -369,7 +369,9 @@ class FactObserver(NotedFacts, FoldObserver):
             return
         for (topic, number), target in entries.items():
             if self.subject.is_about(topic, number):
-                self.note_znode_request(f"{topic}-{number}", target, znodes.REASSIGN_PARTITIONS)
+                self.note_znode_request(
+                    partition_name(topic, number), target, znodes.REASSIGN_PARTITIONS
+                )
 
     # Answers and notices
 
@@ -386,7 +388,7 @@ class FactObserver(NotedFacts, FoldObserver):
             if (error or self.notes_accepted_isr) and self.subject.is_about(name, one.partition):
                 self.add(
                     IsrRequested,
-                    partition=f"{name}-{one.partition}",
+                    partition=partition_name(name, one.partition),
                     broker=request.broker,
                     isr=one.isr,
                     error=error,
@@ -402,7 +404,7 @@ class FactObserver(NotedFacts, FoldObserver):
                 found = answered.get((one.topic, one.partition))
                 self.add(
                     ReassignmentRequested,
-                    partition=f"{one.topic}-{one.partition}",
+                    partition=partition_name(one.topic, one.partition),
                     target=one.replicas,
                     via=API,
                     error=answer.error or (found.error if found else 0),

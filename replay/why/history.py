@@ -4,7 +4,7 @@ from msgspec import Struct, field
 
 from replay.cluster_view.views import NO_BROKER, ClusterView, PartitionView
 from replay.cluster_view.waiting import silent_broker, stuck_queue, stuck_registration
-from replay.names import partition_named
+from replay.names import partition_name, partition_named
 from replay.why.configuration import ConfigOverrides
 from replay.why.facts import (
     AnyFact,
@@ -30,7 +30,7 @@ class History(Struct):
     last known state. `notes` say so, and what else limits the explanation. `configuration` are the
     overrides in ZooKeeper, which only an imported log has. `daemon` is the broker id of the daemon
     that recorded the log. `is_at_end` says that its log ends here, and that it does not write it
-    any more.
+    any more; `has_later_events`, that a later moment can be asked about.
     """
 
     subject: Subject
@@ -40,6 +40,7 @@ class History(Struct):
     configuration: ConfigOverrides = field(default_factory=ConfigOverrides)
     daemon: int = NO_BROKER
     is_at_end: bool = False
+    has_later_events: bool = True
 
     def failures(self) -> list[AnyFact]:
         """The failures of the controller in question, oldest first."""
@@ -80,7 +81,7 @@ class History(Struct):
         topic, number = self.subject.topic, self.subject.partition
         if topic is None or number is None:
             return []
-        return moves_of(self.facts, f"{topic}-{number}")
+        return moves_of(self.facts, partition_name(topic, number))
 
     def exists(self) -> bool:
         """Whether the topic or partition in question exists."""

@@ -106,7 +106,14 @@ def history_at(
     cluster = structs.replace(
         cluster_of(followed.view, seq, time), unanswered=followed.requests.unanswered()
     )
-    return History(subject, cluster, facts + followed.stuck(), notes, settings)
+    return History(
+        subject,
+        cluster,
+        facts + followed.stuck(),
+        notes,
+        settings,
+        has_later_events=seq < log.reader.last_seq,
+    )
 
 
 def follow_znodes(

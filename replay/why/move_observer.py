@@ -44,6 +44,7 @@ from controller.core.znodes import (
 from replay.checkpoint import Checkpointed
 from replay.description.events import request_in_words
 from replay.description.phrases import broker_list
+from replay.names import partition_name
 from replay.parsed_znodes import is_request
 from replay.subjects import paths_of_command
 from replay.why.facts import (
@@ -78,7 +79,7 @@ class MoveObserver(Checkpointed):
     def __init__(self, observer: NotedFacts, topic: str, number: int) -> None:
         self._observer = observer
         self._key = (topic, number)
-        self._partition = f"{topic}-{number}"
+        self._partition = partition_name(topic, number)
         self._record_path = reassignment_path(topic, number)
         self._state_path = state_path(topic, number)
         self._pending: dict[CommandId, Issued] = {}

@@ -57,7 +57,15 @@ def history_of(parts: Sequence[LogPart], subject: Subject, progress: Progress) -
     notes = [note for one in runs for note in one.notes(is_current=one is current)]
     daemon = current.observer.controller.configuration.broker_id
     is_at_end = current.is_at_end
-    return History(subject, current.cluster(), facts, notes, daemon=daemon, is_at_end=is_at_end)
+    return History(
+        subject,
+        current.cluster(),
+        facts,
+        notes,
+        daemon=daemon,
+        is_at_end=is_at_end,
+        has_later_events=not is_at_end,
+    )
 
 
 class NextEvent(NamedTuple):

@@ -35,6 +35,7 @@ class ShadowFactObserver(FactObserver, Checkpointed):
     STATE: ClassVar[tuple[str, ...]] = (
         "facts",
         "writes",
+        "begun_at",
         "seq",
         "wall_ns",
         "trigger",

@@ -7,6 +7,7 @@ from msgspec import Struct
 from controller.core.commands import Notice
 from controller.core.values import LeaderAndIsr
 from controller.core.znodes import broker_path
+from replay.names import partition_name
 
 _WITHOUT_CAUSE: Final = ("broker_error", "reassignment_ended", "reassignment_not_cancelled")
 """Notices of what another process did."""
@@ -77,7 +78,7 @@ class Subject(Struct, frozen=True):
                 return True
             words = notice.subject.replace(",", " ").replace("/", " ").split()
             if self.partition is not None:
-                return f"{self.topic}-{self.partition}" in words
+                return partition_name(self.topic, self.partition) in words
             return any(self.topic in (one, one.rpartition("-")[0]) for one in words)
         if self.broker is not None:
             return notice.subject in (f"broker {self.broker}", broker_path(self.broker))

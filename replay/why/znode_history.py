@@ -19,6 +19,7 @@ from eventstore.records import EventRecord
 from replay.cluster_view.from_znodes import state_of
 from replay.cluster_view.views import NO_BROKER
 from replay.description.phrases import session_name
+from replay.names import partition_name
 from replay.parsed_znodes import is_request
 from replay.stock_clusters.imported_log.events import (
     BrokerLogged,
@@ -238,7 +239,7 @@ class ZnodeHistory:
             if was != assignment and self._subject.covers(name, number):
                 self._add(
                     AssignmentWritten,
-                    partition=f"{name}-{number}",
+                    partition=partition_name(name, number),
                     before=was,
                     after=assignment,
                     writer=who,
@@ -258,7 +259,7 @@ class ZnodeHistory:
     def cancelled_partitions(self) -> list[str]:
         """The partitions about whose moves /admin/reassign_cancel is noted: that in question."""
         topic, number = self._subject.topic, self._subject.partition
-        return [] if topic is None or number is None else [f"{topic}-{number}"]
+        return [] if topic is None or number is None else [partition_name(topic, number)]
 
     def _cancellation(self, one: _Operation, transaction: Transaction | None) -> None:
         known = self.view.find(REASSIGN_CANCEL)
@@ -300,7 +301,10 @@ class ZnodeHistory:
         for (topic, number), target in request.assignments.items():
             if self._subject.is_about(topic, number) and not request.legacy:
                 self._add(
-                    ReassignmentRequested, partition=f"{topic}-{number}", target=target, via=path
+                    ReassignmentRequested,
+                    partition=partition_name(topic, number),
+                    target=target,
+                    via=path,
                 )
 
     def _request(self, path: str, data: bytes | None) -> None:
@@ -311,7 +315,7 @@ class ZnodeHistory:
             if self._subject.is_about(topic, number) and before.get((topic, number)) != target:
                 self._add(
                     ReassignmentRequested,
-                    partition=f"{topic}-{number}",
+                    partition=partition_name(topic, number),
                     target=target,
                     via=path,
                 )

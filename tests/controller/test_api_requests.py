@@ -85,7 +85,7 @@ def test_log_describes_request_and_refusal(kind: type[Any]) -> None:
 
 
 @EVERY_REQUEST
-def test_fleet_table_names_the_fields_of_request(kind: type[Any]) -> None:
+def test_json_of_request_has_each_of_its_fields(kind: type[Any]) -> None:
     [stored] = json_of_each([sample(kind)])
     assert json.loads(stored).keys() - {"tag"} == set(kind.__struct_fields__)
 

@@ -20,6 +20,7 @@ from controller.core.commands import (
     UpdateMetadataRequest,
 )
 from replay import structural_diff
+from replay.names import partition_name
 from replay.structural_diff import NOTHING, Difference
 
 LEADER_AND_ISR: Final = "LeaderAndIsr"
@@ -57,7 +58,7 @@ class SentPartition(Struct, frozen=True, gc=False):
     @property
     def name(self) -> str:
         """Topic and number, as Kafka writes them."""
-        return f"{self.topic}-{self.partition}"
+        return partition_name(self.topic, self.partition)
 
     @property
     def key(self) -> tuple[str, int]:

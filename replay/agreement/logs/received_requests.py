@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from controller.core.api_requests import ApiRequest
+from replay.stock_clusters.imported_log.api_requests import ControllerRequest
 
 
 class LoggedApiRequest(Struct, frozen=True):
@@ -13,7 +13,7 @@ class LoggedApiRequest(Struct, frozen=True):
 
     received_ms: int
     answered_seq: int
-    request: ApiRequest
+    request: ControllerRequest
 
 
 class RequestOrder(Struct, frozen=True, gc=False):

@@ -3,10 +3,9 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from itertools import starmap, takewhile
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, assert_never
 
 from controller.core import znodes
-from controller.core.api_requests import ApiRequest
 from controller.core.api_requests.alter_partition import AlterPartitionReceived
 from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
 from controller.core.api_requests.elections import ElectLeadersReceived
@@ -42,6 +41,7 @@ from replay.agreement.logs.markers import (
 from replay.agreement.logs.received_requests import LoggedApiRequest, RequestOrder
 from replay.agreement.trace.shadow_fold import ShadowFold
 from replay.checkpoint import Checkpointed
+from replay.stock_clusters.imported_log.api_requests import ControllerRequest
 
 _ARRIVAL_MS: Final = 500
 """A request may have arrived this much earlier than its log says. The log writes the line when the
@@ -54,13 +54,6 @@ _NOT_BY_WATCH: Final = (
     LeaderAndIsrResponseReceived,
     TopicDeletionStopReplicaResponseReceived,
 )
-_NOT_LOGGED: Final = (
-    AlterPartitionReassignmentsReceived,
-    AllocateProducerIdsReceived,
-    UpdateFeaturesReceived,
-)
-
-
 _NO_CHOICE: Final = (Startup, Reelect, ConfigChange, ControllerChange)
 """Events whose moment changes nothing, or that only refold has."""
 
@@ -183,12 +176,26 @@ class PendingEvents(Checkpointed):
         if not self.has_log:
             return False
         if isinstance(trigger, ApiCall):
-            if isinstance(trigger.request, _NOT_LOGGED):
-                return False
-            return self.has_debug or not isinstance(trigger.request, AlterPartitionReceived)
+            request = trigger.request
+            return isinstance(request, ControllerRequest) and self._has_line(request)
         return isinstance(trigger, LOGGED) or (
             self.has_debug and isinstance(trigger, LOGGED_AT_DEBUG)
         )
+
+    def _has_line(self, request: ControllerRequest) -> bool:
+        match request:
+            case ControlledShutdownReceived() | ElectLeadersReceived():
+                return True
+            case AlterPartitionReceived():
+                return self.has_debug
+            case (
+                AlterPartitionReassignmentsReceived()
+                | AllocateProducerIdsReceived()
+                | UpdateFeaturesReceived()
+            ):
+                return False
+            case _:
+                assert_never(request)
 
     def record_choice(self, trigger: Trigger, now_ms: int) -> None:
         """Record that an event begins now, unless a line shows it.
@@ -405,7 +412,7 @@ class PendingEvents(Checkpointed):
         return (one for one in self._pending if matches(marker, one))
 
     def _take_arriving(
-        self, now_ms: int, is_wanted: Callable[[ApiRequest], bool]
+        self, now_ms: int, is_wanted: Callable[[ControllerRequest], bool]
     ) -> Trigger | None:
         for one in self._received_until(now_ms + _ARRIVAL_MS):
             if is_wanted(one.request):
@@ -416,7 +423,7 @@ class PendingEvents(Checkpointed):
     def _received_until(self, time_ms: int) -> list[LoggedApiRequest]:
         return list(takewhile(lambda one: one.received_ms <= time_ms, self._expected))
 
-    def _concerns(self, request: ApiRequest, decision: StockDecision) -> bool:
+    def _concerns(self, request: ControllerRequest, decision: StockDecision) -> bool:
         """Whether a request may have led to a decision, by the znodes of both."""
         paths = [path for path, _ in decision.operations]
         states = {found for path in paths if (found := znodes.partition_of_state(path)) is not None}
@@ -439,7 +446,8 @@ class PendingEvents(Checkpointed):
             case ControlledShutdownReceived(broker=broker):
                 partitions = starmap(self._controller.context.find, states)
                 return any(one is not None and broker in one.replicas for one in partitions)
-        return False
+            case _:
+                assert_never(request)
 
     def _writes(self, trigger: Trigger) -> set[tuple[str, int]]:
         """The partitions whose states an AlterPartition would write now."""

@@ -6,15 +6,27 @@ before, and so on. The inputs are the simplest cause of each observation. Long p
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, assert_never
 
 from msgspec import Struct, structs
 
 from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.alter_partition import AlterPartitionReceived
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
+from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.api_requests.features import UpdateFeaturesReceived
 from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
-from controller.core.api_requests.reassignments import ReassignmentTarget
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
+    ListPartitionReassignmentsReceived,
+    ReassignmentTarget,
+)
 from controller.core.api_requests.scram_credentials import AlterUserScramCredentialsReceived
+from controller.core.api_requests.topics import (
+    CreatePartitionsReceived,
+    CreateTopicsReceived,
+    DeleteTopicsReceived,
+)
 from controller.core.configuration import Configuration
 from controller.core.znodes import Name
 from replay.errors import ReplayError
@@ -248,5 +260,16 @@ def _input_of(at_ms: int, request: ApiRequest) -> Input | None:
                 if one.upgrade_type in UPGRADE_KINDS
             )
             return UpdateFeatures(at_ms, levels, validate_only)
-        case _:
+        case (
+            AlterPartitionReceived()
+            | ControlledShutdownReceived()
+            | AlterPartitionReassignmentsReceived()
+            | ListPartitionReassignmentsReceived()
+            | ElectLeadersReceived()
+            | CreateTopicsReceived()
+            | CreatePartitionsReceived()
+            | DeleteTopicsReceived()
+        ):
             return None
+        case _:
+            assert_never(request)

@@ -5,6 +5,7 @@ from typing import Final
 
 from controller.core import znodes
 from controller.core.operations import Check
+from replay.names import partition_name
 from replay.world.ensemble.codec import BadRequest, ServerCodec
 from replay.world.ensemble.protocol import CloseSession, ConnectRequest, Ping, RequestPacket
 from replay.world.messages import ControllerRequest, ControllerResponse, ControlRequest
@@ -47,7 +48,7 @@ class MessageSubjects:
         message = one.message
         if isinstance(message, ControlRequest):
             partitions = message.request.partitions
-            return frozenset(f"{each.topic}-{each.partition}" for each in partitions)
+            return frozenset(partition_name(each.topic, each.partition) for each in partitions)
         if isinstance(message, ControllerRequest):
             return None
         return None

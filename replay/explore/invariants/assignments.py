@@ -4,8 +4,9 @@ from typing import ClassVar
 
 from controller.core import znodes
 from controller.core.values import Assignment
-from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report, partition_text
+from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
+from replay.names import partition_name
 
 
 class _Move:
@@ -76,7 +77,7 @@ class AssignmentNotSmaller(_MoveInvariant):
         least = min(len(move.origin), move.smallest)
         if len(write.after.replicas) < least:
             self.violated(
-                partition_text(write.name),
+                partition_name(*write.name),
                 f"{write.process} stored the replicas {list(write.after.replicas)}; the "
                 f"reassignment is from {list(move.origin)} to {list(move.target)}",
             )
@@ -111,7 +112,7 @@ class CancellationRestores(_MoveInvariant):
         checks_order = move.knows_order and self.known.restores_order(write.process)
         if not in_any_order or checks_order:
             self.violated(
-                partition_text(write.name),
+                partition_name(*write.name),
                 f"{write.process} ended the reassignment from {list(move.origin)} to "
                 f"{list(move.target)} with the replicas {list(found)}",
             )
@@ -135,7 +136,7 @@ class ReassignmentNotGivenUp(_MoveInvariant):
             return
         if requests is None or not (requests.is_cancelled or after.replicas in requests.targets):
             self.violated(
-                partition_text(write.name),
+                partition_name(*write.name),
                 f"{write.process} ended the reassignment from {list(move.origin)} to "
                 f"{list(move.target)} with the replicas {list(after.replicas)}; "
                 "no cancellation was requested",

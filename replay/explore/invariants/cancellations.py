@@ -9,8 +9,9 @@ from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.values import Assignment
 from controller.core.znodes import Name, Reassignment
-from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report, partition_text
+from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
+from replay.names import partition_name
 from replay.parsed_znodes import is_request, parsed_entries
 from replay.subjects import subject_of
 
@@ -47,7 +48,7 @@ class NothingCompletesWhileCancelled(Invariant):
         is_completed = before.is_being_reassigned and after == Assignment(before.target)
         if is_completed and set(after.replicas) != set(before.origin):
             self.violated(
-                partition_text(write.name),
+                partition_name(*write.name),
                 f"{write.process} completed the reassignment to {list(after.replicas)} while "
                 f"{znodes.REASSIGN_CANCEL} existed",
             )
@@ -146,7 +147,7 @@ class CancelledRolledBack(_CancellationInvariant):
         super().noticed(process, code, subject)
         if code in _NOT_ROLLED_BACK and self.cancelled:
             for name in [
-                one for one in self.cancelled if partition_text(one) in subject.split(", ")
+                one for one in self.cancelled if partition_name(*one) in subject.split(", ")
             ]:
                 del self.cancelled[name]
 
@@ -159,7 +160,7 @@ class CancelledRolledBack(_CancellationInvariant):
             return
         if after.replicas == target:
             self.violated(
-                partition_text(write.name),
+                partition_name(*write.name),
                 f"{write.process} completed the reassignment to {list(after.replicas)}, which "
                 f"{znodes.REASSIGN_CANCEL} has cancelled",
             )
@@ -219,7 +220,7 @@ class CancelledEntriesGone(_CancellationInvariant):
             return
         if requests.submitted == self._submitted.get(write.name):
             self.violated(
-                partition_text(write.name),
+                partition_name(*write.name),
                 f"{write.process} began the reassignment to {list(target)}, whose entry "
                 f"{znodes.REASSIGN_CANCEL} has cancelled",
             )
@@ -265,7 +266,7 @@ class OlderEntriesRemoved(Invariant):
             if is_under_way or znodes.reassignment_path(*name) in known.admin:
                 continue
             self.violated(
-                partition_text(name),
+                partition_name(*name),
                 f"{process} has handled {znodes.REASSIGN_CANCEL}, and the older entry for "
                 f"{list(target)} is still there",
             )
@@ -308,7 +309,7 @@ class RecordsOutliveMoves(Invariant):
             return
         if assignment.target == target and name not in self._by_others:
             self.violated(
-                partition_text(name),
+                partition_name(*name),
                 f"{process} deleted {path}, and the reassignment to {list(target)} has not ended",
             )
 
@@ -355,7 +356,7 @@ class EntriesAccountedFor(Invariant):
                 del self._unhandled[path, name]
             else:
                 self.violated(
-                    partition_text(name),
+                    partition_name(*name),
                     f"{process} removed the entry with replicas {list(target)} from {path}, and "
                     "has logged nothing about it",
                 )
@@ -385,7 +386,7 @@ class EntriesAccountedFor(Invariant):
     def noticed(self, process: str, code: str, subject: str) -> None:
         if self._unhandled and code.startswith(("reassignment", "rollback")):
             names = subject.split(", ")
-            for key in [one for one in self._unhandled if partition_text(one[1]) in names]:
+            for key in [one for one in self._unhandled if partition_name(*one[1]) in names]:
                 if code != "rollback" or self._is_rolled_back(*key):
                     del self._unhandled[key]
 

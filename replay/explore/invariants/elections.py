@@ -8,9 +8,9 @@ from replay.explore.invariants.invariant import (
     Invariant,
     Report,
     StateWrite,
-    partition_text,
 )
 from replay.explore.invariants.known_cluster import Candidates, KnownCluster
+from replay.names import partition_name
 
 
 class _Election(Invariant):
@@ -58,7 +58,7 @@ class ElectedIsOnline(_Election):
         leader = write.after.leader
         if leader not in candidates.online:
             self.violated(
-                partition_text(write.name),
+                partition_name(*write.name),
                 f"{write.process} elected broker {leader}; online are {list(candidates.online)}",
             )
 
@@ -77,7 +77,7 @@ class UncleanIsAllowed(_Election):
         if before is None or leader in before.isr or self.known.may_elect_uncleanly(write.name):
             return
         self.violated(
-            partition_text(write.name),
+            partition_name(*write.name),
             f"{write.process} elected broker {leader} with the ISR {list(before.isr)}; unclean "
             "elections are not allowed",
         )
@@ -110,7 +110,7 @@ class FirstReplicaLeads(_Election):
                 if next((one for one in order if one in few or one == leader), leader) == leader:
                     return
         self.violated(
-            partition_text(write.name),
+            partition_name(*write.name),
             f"{write.process} elected broker {leader} of {eligible}, which are online and in sync; "
             f"the replicas are {list(candidates.orders[0])}",
         )

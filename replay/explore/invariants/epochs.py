@@ -9,9 +9,9 @@ from replay.explore.invariants.invariant import (
     Invariant,
     Report,
     StateWrite,
-    partition_text,
 )
 from replay.explore.invariants.known_cluster import KnownCluster
+from replay.names import partition_name
 
 
 class ControllerEpochsForward(Invariant):
@@ -101,7 +101,7 @@ class StateCarriesEpoch(Invariant):
     def state_written(self, write: StateWrite) -> None:
         if write.is_controller and write.after.controller_epoch != self.known.epoch:
             self.violated(
-                partition_text(write.name),
+                partition_name(*write.name),
                 f"{write.process} stored a state with controller epoch "
                 f"{write.after.controller_epoch}; {CONTROLLER_EPOCH} is {self.known.epoch}",
             )

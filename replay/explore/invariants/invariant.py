@@ -32,11 +32,6 @@ Report = Callable[[str, str, str], None]
 """Takes the name of the invariant, the subject and the text."""
 
 
-def partition_text(name: Name) -> str:
-    """A partition as the subject of a violation: "orders-0"."""
-    return f"{name[0]}-{name[1]}"
-
-
 class StateWrite(NamedTuple):
     """A partition's state znode was written. `process` is the writer; `topic` None: the topic's
     znode does not exist. `restarted`: members of the ISR before that have registered since that

@@ -10,9 +10,9 @@ from replay.explore.invariants.invariant import (
     Report,
     StateWrite,
     forget_topic_without_id,
-    partition_text,
 )
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
+from replay.names import partition_name
 
 
 class OneLeaderPerEpoch(Invariant):
@@ -35,7 +35,7 @@ class OneLeaderPerEpoch(Invariant):
         other = self._stored.setdefault((*write.name, write.topic.czxid, epoch), leader)
         if other != leader:
             self.violated(
-                partition_text(write.name),
+                partition_name(*write.name),
                 f"{write.process} stored broker {leader} as the leader in leader epoch {epoch}; "
                 f"broker {other} was the leader in that epoch",
             )
@@ -48,7 +48,7 @@ class OneLeaderPerEpoch(Invariant):
         other = self._leading.setdefault(key, replica.broker)
         if other != replica.broker:
             self.violated(
-                partition_text(replica.name),
+                partition_name(*replica.name),
                 f"broker {replica.broker} begins to lead in leader epoch {leader_epoch}, in which "
                 f"broker {other} leads",
             )
@@ -75,7 +75,7 @@ class LeaderEpochsForward(Invariant):
         epoch, before = write.after.leader_epoch, self._stored.get(key, -1)
         if epoch < before:
             self.violated(
-                partition_text(write.name),
+                partition_name(*write.name),
                 f"{write.process} stored leader epoch {epoch} after leader epoch {before}",
             )
         self._stored[key] = epoch
@@ -96,7 +96,7 @@ class LeaderEpochsForward(Invariant):
             before = self._accepted.get(key, -1)
             if leadership.leader_epoch < before:
                 self.violated(
-                    partition_text((one.topic, one.partition)),
+                    partition_name(one.topic, one.partition),
                     f"broker {applied.broker} accepted leader epoch {leadership.leader_epoch} "
                     f"after leader epoch {before}",
                 )
@@ -113,7 +113,7 @@ class LeaderInIsr(Invariant):
         after = write.after
         if after.leader != NO_LEADER and after.leader not in after.isr:
             self.violated(
-                partition_text(write.name),
+                partition_name(*write.name),
                 f"{write.process} stored leader {after.leader} with the ISR {list(after.isr)}",
             )
 

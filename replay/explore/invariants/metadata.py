@@ -16,9 +16,9 @@ from replay.explore.invariants.invariant import (
     Report,
     StateWrite,
     forget_topic_without_id,
-    partition_text,
 )
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic, without_controller
+from replay.names import partition_name
 
 _Version = tuple[int, int]
 
@@ -82,7 +82,7 @@ class SentStatesStored(Invariant):
             else:
                 continue
             self.violated(
-                partition_text(name),
+                partition_name(*name),
                 f"{process} sends broker {request.broker} a state {what}: {state}",
             )
 
@@ -92,7 +92,7 @@ class SentStatesStored(Invariant):
             past = self.known.past_states.get(name, {})
             if one.leader_epoch >= 0 and all(one.leader_epoch != e.leader_epoch for e in past):
                 self.violated(
-                    partition_text(name),
+                    partition_name(*name),
                     f"{process} asks broker {request.broker} to stop its replica with leader epoch "
                     f"{one.leader_epoch}, which the partition has not had",
                 )
@@ -136,7 +136,7 @@ class MetadataForward(Invariant):
             if before is not None and version < before:
                 if is_metadata:
                     self.violated(
-                        f"{one.topic}-{one.partition}",
+                        partition_name(one.topic, one.partition),
                         f"broker {applied.broker} got UpdateMetadata with leader epoch "
                         f"{version[0]}, partition epoch {version[1]} after {before[0]}, "
                         f"{before[1]}",

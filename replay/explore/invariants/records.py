@@ -8,9 +8,9 @@ from replay.explore.invariants.invariant import (
     Invariant,
     Replica,
     Report,
-    partition_text,
 )
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
+from replay.names import partition_name
 from replay.world.observer import AcknowledgedRecord
 
 RecordAt = Callable[[int, Name, int], int | None]
@@ -84,7 +84,7 @@ class AcknowledgedRecordsKept(Invariant):
         excuse = self.known.losses.excuse
         if not excuse(one.name, one.offset, one.record, at, one.leader_epoch):
             self.violated(
-                partition_text(one.name),
+                partition_name(*one.name),
                 f"record {one.record} at offset {one.offset} was acknowledged by the ISR "
                 f"{list(one.isr)} in leader epoch {one.leader_epoch}; in leader epoch "
                 f"{newer.leader_epoch}, record {newer.record} was acknowledged there",
@@ -110,7 +110,7 @@ class AcknowledgedRecordsKept(Invariant):
             del log.records[offset]
             return True
         self.violated(
-            partition_text(name),
+            partition_name(*name),
             f"record {expected.record} at offset {offset} was acknowledged by the ISR "
             f"{list(expected.isr)}; {instead}",
         )
@@ -176,7 +176,7 @@ class ReadRecordsStable(Invariant):
             name, offset, first.record, first.at, first.leader_epoch
         ):
             self.violated(
-                partition_text(name),
+                partition_name(*name),
                 f"{consumer} read record {record} at offset {offset}, where record "
                 f"{first.record} was read before",
             )

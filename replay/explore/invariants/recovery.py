@@ -11,8 +11,9 @@ from controller.core.configuration import Configuration
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Name, ReplicaDeletion
 from replay.explore.invariants.cluster_view import ClusterView, PartitionMetadata
-from replay.explore.invariants.invariant import Invariant, Report, partition_text
+from replay.explore.invariants.invariant import Invariant, Report
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
+from replay.names import partition_name
 from replay.parsed_znodes import is_request
 from replay.subjects import subject_of
 
@@ -110,16 +111,16 @@ class PartitionsLed(Recovery):
             state = known.states.get(name)
             if state is None:
                 if self._replicas_live(name):
-                    yield partition_text(name), "has no state znode"
+                    yield partition_name(*name), "has no state znode"
                 continue
             if not any(view.is_live(one, name) for one in self._eligible(name, state)):
                 continue
             leads = view.leadership(state.leader, name)
             if leads != (state.leader, state.leader_epoch):
                 what = f"broker {state.leader} does not lead in leader epoch"
-                yield partition_text(name), f"{what} {state.leader_epoch}: {leads}"
+                yield partition_name(*name), f"{what} {state.leader_epoch}: {leads}"
             elif not view.is_live(state.leader, name):
-                yield partition_text(name), f"the leader, broker {state.leader}, is not live"
+                yield partition_name(*name), f"the leader, broker {state.leader}, is not live"
 
     def _eligible(self, name: Name, state: LeaderAndIsr) -> Sequence[int]:
         """The replicas of which one must lead. Kafka's controller may leave members in the ISR that
@@ -174,7 +175,7 @@ class PreferredLeaders(Recovery):
                 wrong.setdefault(preferred, []).append(name)
         for broker, names in wrong.items():
             if len(names) * 100 > percentage * preferring[broker]:
-                yield partition_text(names[0]), f"is not led by its preferred replica {broker}"
+                yield partition_name(*names[0]), f"is not led by its preferred replica {broker}"
 
 
 class IsrsFull(Recovery):
@@ -221,7 +222,7 @@ class IsrsFull(Recovery):
             ]
             if absent:
                 isr = list(state.isr)
-                yield partition_text(name), f"brokers {absent} are not in the ISR {isr}"
+                yield partition_name(*name), f"brokers {absent} are not in the ISR {isr}"
 
 
 class ReassignmentsEnded(Recovery):
@@ -246,7 +247,7 @@ class ReassignmentsEnded(Recovery):
                 continue
             if not known.is_cancelling() or known.is_legacy_move(name):
                 text = f"to {list(assignment.target)} has not ended"
-                yield partition_text(name), f"the reassignment {text}"
+                yield partition_name(*name), f"the reassignment {text}"
         if not known.is_cancelling():
             yield from self._waiting_entries()
 
@@ -255,7 +256,7 @@ class ReassignmentsEnded(Recovery):
         for path in (znodes.REASSIGN_PARTITIONS, *extra):
             for name in self.known.entries_of(path):
                 if self.view.can_move(name, self.known.entries_of(path)[name]):
-                    yield partition_text(name), f"its entry is still in {path}"
+                    yield partition_name(*name), f"its entry is still in {path}"
 
 
 class DeletionsEnded(Recovery):
@@ -360,7 +361,7 @@ class StraysDeleted(Recovery):
             if is_other or assignment is None or broker not in assignment.replicas:
                 yield (
                     f"broker {broker}",
-                    f"has a replica of {partition_text(name)}, which is not its",
+                    f"has a replica of {partition_name(*name)}, which is not its",
                 )
 
 
@@ -398,7 +399,7 @@ class MetadataCurrent(Recovery):
             for name in metadata:
                 epochs = self._deleted.get(name[0], {})
                 if name[0] not in known.topics and epochs.get(broker) == known.brokers[broker]:
-                    yield f"broker {broker}", f"{partition_text(name)}: its topic does not exist"
+                    yield f"broker {broker}", f"{partition_name(*name)}: its topic does not exist"
             for name, state in known.states.items():
                 if name[0] not in known.topics or known.is_beyond_recovery(name[0]):
                     continue
@@ -410,7 +411,10 @@ class MetadataCurrent(Recovery):
                 )
                 found = metadata.get(name)
                 if found != expected:
-                    yield f"broker {broker}", f"{partition_text(name)}: has {found}, not {expected}"
+                    yield (
+                        f"broker {broker}",
+                        f"{partition_name(*name)}: has {found}, not {expected}",
+                    )
 
     def _wrong_brokers(self, broker: int) -> Iterator[Missing]:
         """The controller is a live broker, too, but need not be registered."""

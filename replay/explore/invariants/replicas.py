@@ -11,10 +11,9 @@ from replay.explore.invariants.invariant import (
     Replica,
     Report,
     StateWrite,
-    partition_text,
 )
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
-from replay.names import broker_named
+from replay.names import broker_named, partition_name
 
 
 class IsrWithinAssignment(Invariant):
@@ -81,7 +80,7 @@ class IsrWithinAssignment(Invariant):
         outside = [one for one in isr if one not in assignment.replicas]
         if outside:
             self.violated(
-                partition_text(name),
+                partition_name(*name),
                 f"the ISR has {outside}, the replicas are {list(assignment.replicas)}",
             )
 
@@ -116,7 +115,7 @@ class NoIneligibleInIsr(Invariant):
             leaves = self.known.has_granted_shutdown(process, broker)
             if broker not in members and (broker not in live or leaves):
                 self.violated(
-                    partition_text(name),
+                    partition_name(*name),
                     f"{process} adds broker {broker} to the ISR, which is not registered or in "
                     "controlled shutdown",
                 )
@@ -227,7 +226,7 @@ class FailedLeaveIsr(Invariant):
         if process in self._stuck or not self.known.has_role(process):
             return
         self.violated(
-            partition_text(name),
+            partition_name(*name),
             f"broker {broker} {what}, which {process} has handled; the ISR still is "
             f"{list(self.known.states[name].isr)}",
         )
@@ -257,7 +256,7 @@ class IsrAsRequested(Invariant):
         is_same = (before.leader, before.leader_epoch) == (after.leader, after.leader_epoch)
         if is_same and _key(write.name, before, after.isr) not in self._requested:
             self.violated(
-                partition_text(write.name),
+                partition_name(*write.name),
                 f"{write.process} stored the ISR {list(after.isr)}; broker {after.leader} has not "
                 f"requested it with leader epoch {before.leader_epoch} and partition epoch "
                 f"{before.partition_epoch}",
@@ -312,7 +311,7 @@ class AssignedReplicasKept(Invariant):
                 if request.broker in assignment.adding and assignment.adding:
                     continue
                 self.violated(
-                    partition_text(name),
+                    partition_name(*name),
                     f"{process} asks broker {request.broker} to delete its replica; the replicas "
                     f"are {list(assignment.replicas)}",
                 )
@@ -326,7 +325,7 @@ class AssignedReplicasKept(Invariant):
             return
         if replica.broker in state.isr and (replica.broker, replica.name) not in self._by_kafka:
             self.violated(
-                partition_text(replica.name),
+                partition_name(*replica.name),
                 f"broker {replica.broker} deleted its replica, which is in the ISR "
                 f"{list(state.isr)}",
             )

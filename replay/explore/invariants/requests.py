@@ -7,8 +7,9 @@ from controller.core import znodes
 from controller.core.api_requests import ApiRequest, ApiResponse
 from controller.core.values import UNKNOWN_BROKER_EPOCH
 from controller.core.znodes import Name
-from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report, partition_text
+from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
+from replay.names import partition_name
 from replay.parsed_znodes import is_request, parsed_entries, parsed_request
 
 _DELETIONS = f"{znodes.DELETE_TOPICS}/"
@@ -105,7 +106,7 @@ class DeletionsConfirmed(Invariant):
             left = [one for one in assignment.replicas if self.known.has_log(one, name)]
             if left:
                 self.violated(
-                    partition_text(name),
+                    partition_name(*name),
                     f"{active} deleted the topic, and brokers {left} have not deleted their logs",
                 )
 
@@ -193,7 +194,7 @@ class RequestsKept(Invariant):
         for path, name, entry, process in removed:
             if self._is_dropped(path, name, entry):
                 self.violated(
-                    partition_text(name),
+                    partition_name(*name),
                     f"{process} removed its entry {list(entry.target)} from {path}, and the "
                     "reassignment has not begun",
                 )

@@ -12,9 +12,9 @@ from replay.explore.invariants.invariant import (
     Invariant,
     Report,
     StateWrite,
-    partition_text,
 )
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
+from replay.names import partition_name
 
 
 class RollbackKeepsInSync(Invariant):
@@ -120,7 +120,7 @@ class RollbackKeepsInSync(Invariant):
         if write.after.is_being_reassigned or not before.is_being_reassigned:
             return
         if set(write.after.replicas) == set(before.origin):
-            self.violated(partition_text(write.name), text)
+            self.violated(partition_name(*write.name), text)
 
     def topic_deleted(self, topic: KnownTopic) -> None:
         for number in topic.assignments:

@@ -11,7 +11,7 @@ from controller.kafka_0_8.events import ProduceReceived
 from controller.kafka_0_8.records import ACKS_NONE
 from controller.kafka_0_8.state import Partition
 from replay.explore.invariants.cluster_view import ClusterView
-from replay.explore.invariants.invariant import Invariant, Report, partition_text
+from replay.explore.invariants.invariant import Invariant, Report
 from replay.explore.invariants.leadership import (
     LeaderEpochsForward,
     LeaderInIsr,
@@ -21,6 +21,7 @@ from replay.explore.invariants.records import AcknowledgedRecordsKept, ReadRecor
 from replay.explore.invariants.recovery import IsrsFull, Missing, PartitionsLed, Recovery
 from replay.explore.invariants.replicas import AssignedReplicasKept, IsrWithinAssignment
 from replay.explore.kafka_0_8.known_cluster import KnownCluster08
+from replay.names import partition_name
 from replay.world.kafka_0_8.broker_process import Step
 from replay.world.scheduler import SECOND
 
@@ -51,7 +52,7 @@ class AssignedInSyncOrCatchingUp(LeaderInvariant):
         is_divided = ar == isr | cur and not isr & cur
         if not is_divided or broker not in isr or not set(partition.joining) <= cur:
             self.violated(
-                partition_text(partition.name),
+                partition_name(*partition.name),
                 f"broker {broker}: AR {list(partition.ar)}, ISR {list(partition.isr)}, CUR "
                 f"{list(partition.cur)}, joining {list(partition.joining)}",
             )
@@ -74,9 +75,9 @@ class OneLeadershipInAnEpoch(LeaderInvariant):
         other = self._leaders.setdefault(partition.epoch, leader)
         if other != leader:
             self.violated(
-                partition_text(partition.name),
+                partition_name(*partition.name),
                 f"broker {broker} leads in leader epoch {partition.epoch}, which is that of broker "
-                f"{other[0]} for {partition_text(other[2])}",
+                f"{other[0]} for {partition_name(*other[2])}",
             )
 
 
@@ -106,7 +107,7 @@ class HighWatermarkRises(LeaderInvariant):
         leos = {one: partition.ar[one].leo for one in members if one in partition.ar}
         if hw < before or hw > min(leos.values()):
             self.violated(
-                partition_text(partition.name),
+                partition_name(*partition.name),
                 f"the high watermark of broker {broker} changed from {before} to {hw}; the log end "
                 f"offsets in the ISR are {leos}",
             )
@@ -141,7 +142,7 @@ class IsrHasCommittedRecords(LeaderInvariant):
             end = len(self.log_of(one, name))
             if end < hw and not self.known.losses.is_cut(name, one):
                 self.violated(
-                    partition_text(name),
+                    partition_name(*name),
                     f"the high watermark of broker {broker} rises to {hw}; the log of broker {one},"
                     f" in the ISR, ends at {end}",
                 )
@@ -191,7 +192,7 @@ class MovesEnded(Recovery):
             has_queues = all(one in known.queues for one in rar)
             is_live = all(self.view.is_live(one, name) for one in rar) and self._replicas_live(name)
             if (has_queues and is_live) or known.assignment(name) is None:
-                yield partition_text(name), f"the reassignment to {list(rar)} has not ended"
+                yield partition_name(*name), f"the reassignment to {list(rar)} has not ended"
 
 
 class ReplicasClosed(Recovery):
@@ -212,7 +213,7 @@ class ReplicasClosed(Recovery):
             is_assigned = assignment is not None and broker in assignment.replicas
             is_discarded = (broker, name) in self.known.discarded
             if not is_assigned and not is_discarded and self.view.is_live(broker, name):
-                yield f"broker {broker}", f"has a log of {partition_text(name)}, which is not its"
+                yield f"broker {broker}", f"has a log of {partition_name(*name)}, which is not its"
 
 
 class ReplicasEqual(Recovery):
@@ -242,7 +243,7 @@ class ReplicasEqual(Recovery):
                 offset = next((at for at, (mine, its) in pairs if mine != its), None)
                 if offset is not None:
                     yield (
-                        partition_text(name),
+                        partition_name(*name),
                         f"brokers {one} and {state.leader}, the leader, have records {log[offset]} "
                         f"and {leader[offset]} at offset {offset}",
                     )

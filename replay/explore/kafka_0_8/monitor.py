@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from controller.core.values import NO_LEADER
 from controller.core.znodes import Name
-from replay.explore.invariants.invariant import Invariant, Violation, partition_text
+from replay.explore.invariants.invariant import Invariant, Violation
 from replay.explore.invariants.recovery import Recovery
 from replay.explore.kafka_0_8.invariants import (
     ALWAYS,
@@ -20,7 +20,7 @@ from replay.explore.kafka_0_8.known_cluster import KnownCluster08, ZooKeeperFact
 from replay.explore.kafka_0_8.losses import TRUNCATION
 from replay.explore.monitor import Monitor
 from replay.explore.processes import Processes
-from replay.names import broker_named
+from replay.names import broker_named, partition_name
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
 from replay.world.observer import AcknowledgedRecord
 
@@ -46,7 +46,7 @@ class Monitor08(Monitor):
 
     def _lost_by_flaw(self, name: Name, text: str) -> None:
         if self.flaw is None:
-            self.flaw = Violation(TRUNCATION, self._now(), partition_text(name), text)
+            self.flaw = Violation(TRUNCATION, self._now(), partition_name(*name), text)
 
     @property
     def is_over(self) -> bool:

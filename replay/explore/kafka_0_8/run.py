@@ -10,7 +10,7 @@ from replay.explore.coverage import add_counts, count
 from replay.explore.invariants.invariant import Violation
 from replay.explore.kafka_0_8.invariants import ALWAYS, RECOVERY
 from replay.explore.kafka_0_8.monitor import Monitor08
-from replay.explore.run import ENDS, NO_EXCEPTION, play
+from replay.explore.run import names_of, play
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
 from replay.world.kafka_0_8.networked.inputs import Input08
 from replay.world.scenario import Scenario
@@ -88,7 +88,7 @@ def never_issued(coverage: Coverage) -> list[str]:
 
 def invariant_names() -> list[str]:
     """The names of all invariants."""
-    return [one.NAME for one in (*ALWAYS, *RECOVERY)] + [NO_EXCEPTION, ENDS]
+    return names_of((*ALWAYS, *RECOVERY))
 
 
 def breaks(scenario: Scenario, inputs: Sequence[Input08], invariant: str) -> bool:

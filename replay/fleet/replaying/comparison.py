@@ -37,6 +37,7 @@ from replay.fleet.replaying.recorded_decisions import (
     UnreadableCommand,
     recorded_decisions,
 )
+from replay.names import partition_name
 
 _WHAT: Final = {"differs": "changed", "missing": "missing", "extra": "new"}
 """The verdicts of `refold agree` in terms of `refold diff`."""
@@ -342,7 +343,7 @@ def _disagreement(one: Disagreement, time_ns: int) -> FoundDivergence:
         time_ns=time_ns,
         event="",
         cause=cause,
-        partitions=tuple(f"{topic}-{partition}" for topic, partition in states),
+        partitions=tuple(partition_name(topic, partition) for topic, partition in states),
         differences=(),
         details=one.differences,
         is_first=True,

@@ -1,12 +1,12 @@
 """API requests to a controller, from its broker's request log."""
 
 import base64
-from typing import Any, Final, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal, assert_never
 
 import msgspec
 from msgspec import Struct
 
-from controller.core.api_requests import ApiRequest
 from controller.core.api_requests.alter_partition import AlterPartitionReceived, ProposedState
 from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
 from controller.core.api_requests.elections import ElectLeadersReceived
@@ -19,6 +19,16 @@ from controller.core.api_requests.reassignments import (
 from controller.core.values import RECOVERED, UNKNOWN_BROKER_EPOCH
 from replay.errors import ReplayError
 from replay.stock_clusters.imported_log.events import RequestServed
+
+ControllerRequest = (
+    AlterPartitionReceived
+    | ControlledShutdownReceived
+    | AllocateProducerIdsReceived
+    | AlterPartitionReassignmentsReceived
+    | ElectLeadersReceived
+    | UpdateFeaturesReceived
+)
+"""Requests that a stock controller processes as controller events, and that change something."""
 
 
 class _WithEpoch(Struct):
@@ -88,7 +98,9 @@ class _UpdateFeatures(Struct):
     validateOnly: bool = False
 
 
-_decoders: Final[dict[str, msgspec.json.Decoder[Any]]] = {
+_Decoded = _AlterPartition | _BrokerRequest | _Reassignments | _ElectLeaders | _UpdateFeatures
+
+_decoders: Final[Mapping[str, msgspec.json.Decoder[Any]]] = {
     "ALTER_PARTITION": msgspec.json.Decoder(_AlterPartition),
     "ALTER_ISR": msgspec.json.Decoder(_AlterPartition),
     "CONTROLLED_SHUTDOWN": msgspec.json.Decoder(_BrokerRequest),
@@ -113,7 +125,7 @@ class UnreadableRequestError(ReplayError):
     """A line of a request log has unknown fields."""
 
 
-def api_request_of(served: RequestServed, number: int) -> ApiRequest | None:
+def api_request_of(served: RequestServed, number: int) -> ControllerRequest | None:
     """The request as an event of the fold; topics are named, or have their ids in hex.
 
     Returns None for requests that no controller event processes, and for those that the broker
@@ -130,7 +142,7 @@ def api_request_of(served: RequestServed, number: int) -> ApiRequest | None:
         raise UnreadableRequestError(f"{served.api} of broker {served.broker}: {error}") from None
 
 
-def _request(decoded: object, served: RequestServed, number: int) -> ApiRequest | None:
+def _request(decoded: _Decoded, served: RequestServed, number: int) -> ControllerRequest:
     version = served.version
     match decoded:
         case _AlterPartition(brokerId=broker, brokerEpoch=epoch, topics=topics):
@@ -164,7 +176,8 @@ def _request(decoded: object, served: RequestServed, number: int) -> ApiRequest 
                 for one in updates
             ]
             return UpdateFeaturesReceived(number, version, timeout, dry, wanted)
-    return None
+        case _:
+            assert_never(decoded)
 
 
 def _states(topic: _StateTopic) -> list[ProposedState]:

@@ -1,3 +1,4 @@
+import socket
 from pathlib import Path
 
 import pytest
@@ -5,6 +6,7 @@ from msgspec import structs
 
 from controller.core.values import Broker, Endpoint
 from controller.operator.checks import check_all
+from controller.operator.probes import probe_listeners
 from controller.operator.start_checks import (
     CheckResult,
     check_authorizer,
@@ -154,6 +156,16 @@ def test_broker_with_the_daemons_min_insync_replicas_passes(
     file.write_text(f"{MIN_INSYNC}={own}\n" if own else "")
     [result] = check_broker_settings(settings(config=file), [deciding(1, MIN_INSYNC, value)])
     assert result.level == "ok"
+
+
+def test_address_in_use_and_its_advice_are_in_separate_columns() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        fault = probe_listeners([Endpoint("SSL", "SSL", "127.0.0.1", port)])
+    (found,) = problems(changed(listening_fault=fault))
+    assert found.text.startswith(f"cannot listen on SSL://127.0.0.1:{port}: ")
+    assert found.advice == "check `listeners`, and whether another process uses the port"
+    assert found.advice not in found.text
 
 
 def test_daemon_takes_the_largest_min_insync_replicas_of_the_brokers() -> None:

@@ -116,8 +116,16 @@ def test_topic_that_the_log_does_not_name_is_an_error_that_says_what_to_do(log: 
     result = refold("why", log, "--topic", "x")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == (
-        "refold why: no topic x at event 59; there are t. The log does not name it before either: "
-        "correct the name, or give a later moment with --at\n"
+        "refold why: no topic x at event 59; there are t. No earlier event of the log names this "
+        "topic: correct the name\n"
+    )
+
+
+def test_later_moment_is_recommended_only_before_the_last_event(log: Path) -> None:
+    result = refold("why", log, "--partition", "t-9", "--at", 58)
+    assert result.stderr.endswith(
+        "; topic t has 0. No earlier event of the log names this partition: correct the name, or "
+        "give a later moment with --at\n"
     )
 
 
@@ -373,11 +381,11 @@ def test_no_match_is_reported(log: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "name", "text"),
     [
-        ("--topic", "tt", "the log has no topic tt; did you mean t? it has t"),
-        ("--topic", "orders", "the log has no topic orders; it has t"),
-        ("--partition", "t-9", "the log has no partition t-9; did you mean t-0"),
-        ("--partition", "u-0", "the log has no partition u-0; did you mean t-0"),
-        ("--broker", 99, "the log has no broker 99; did you mean broker "),
+        ("--topic", "tt", "the log has no topic tt; did you mean t? there are t"),
+        ("--topic", "orders", "the log has no topic orders; there are t"),
+        ("--partition", "t-9", "the log has no partition t-9; topic t has 0"),
+        ("--partition", "u-0", "the log has no topic u; there are t"),
+        ("--broker", 99, "the log has no broker 99; there are 1,2,3"),
     ],
 )
 def test_name_that_the_log_does_not_have_is_an_error(

@@ -1,8 +1,9 @@
 """API requests to a controller are read from its broker's request log, in each version."""
 
 import json
+import re
 from contextlib import suppress
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -16,9 +17,20 @@ from controller.core.api_requests.features import FeatureUpdate, UpdateFeaturesR
 from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
+    ListPartitionReassignmentsReceived,
     ReassignmentTarget,
 )
-from replay.stock_clusters.imported_log.api_requests import UnreadableRequestError, api_request_of
+from controller.core.api_requests.scram_credentials import AlterUserScramCredentialsReceived
+from controller.core.api_requests.topics import (
+    CreatePartitionsReceived,
+    CreateTopicsReceived,
+    DeleteTopicsReceived,
+)
+from replay.stock_clusters.imported_log.api_requests import (
+    ControllerRequest,
+    UnreadableRequestError,
+    api_request_of,
+)
 from replay.stock_clusters.imported_log.events import RequestServed
 
 T_ID, T_HEX = "7fRFnxkAQKqhjQCUoz-mcw", "edf4459f190040aaa18d0094a33fa673"
@@ -31,6 +43,15 @@ APIS = (
     "ELECT_LEADERS",
     "UPDATE_FEATURES",
 )
+
+WITHOUT_EVENT = {
+    ListPartitionReassignmentsReceived,
+    CreateTopicsReceived,
+    CreatePartitionsReceived,
+    DeleteTopicsReceived,
+    AlterUserScramCredentialsReceived,
+}
+"""Requests that change nothing, or whose changes a stock broker writes to ZooKeeper itself."""
 
 
 def parsed(api: str, version: int, request: Any) -> ApiRequest | None:
@@ -198,6 +219,19 @@ def test_request_is_parsed_into_the_folds_event(
     api: str, version: int, request_: Any, expected: ApiRequest
 ) -> None:
     assert parsed(api, version, request_) == expected
+
+
+def test_each_request_is_decoded_or_has_no_controller_event() -> None:
+    assert set(get_args(ApiRequest)) - set(get_args(ControllerRequest)) == WITHOUT_EVENT
+
+
+@pytest.mark.parametrize("kind", get_args(ApiRequest))
+def test_request_log_is_decoded_for_each_request_with_a_controller_event(kind: type) -> None:
+    name = kind.__name__.removesuffix("Received")
+    api = re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper()
+    request = {"brokerId": 1, "brokerEpoch": 2, "topics": [], "featureUpdates": []}
+    expected = kind if kind in get_args(ControllerRequest) else type(None)
+    assert type(parsed(api, 1, request)) is expected
 
 
 @pytest.mark.parametrize("api", ["LEADER_AND_ISR", "CREATE_TOPICS", "ALTER_CONFIGS", "", "nothing"])
