@@ -1,4 +1,4 @@
-"""Stuck registrations for `refold health --zookeeper`: the daemon's rule, over several looks.
+"""Stuck registrations for `refold health --zookeeper`: the daemon's rule, over several probes.
 
 A broker that has just been killed, or restarts, looks the same as one whose registration is stuck.
 So a registration counts as stuck if it looks so twice, and for some time.
@@ -36,7 +36,7 @@ class RegistrationLooks:
         sessions: Mapping[int, int],
         now_s: float,
     ) -> tuple[list[StuckRegistrationView], float | None]:
-        """The registrations that are stuck, and in how many seconds another look may show more;
+        """The registrations that are stuck, and in how many seconds another probe may show more;
         None if nothing looks stuck. `sessions` own the registrations, by broker id."""
         epochs = {one.id: one.epoch for one in registered}
         found = asyncio.run(

@@ -61,7 +61,7 @@ def _conditions(statements: Sequence[Statement]) -> list[Condition]:
 
 
 def _taken(statements: Sequence[Statement], left: Counter[str]) -> tuple[Condition, ...]:
-    """The conditions that are left, which are then taken from `left`."""
+    """The conditions counted in `left`; each is removed from `left`."""
     taken = []
     for one in _conditions(statements):
         if left[one.text] > 0:

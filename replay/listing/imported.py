@@ -28,7 +28,7 @@ from replay.subjects import paths_of_command, paths_of_transaction, subjects_of_
 from replay.times import iso_time
 
 CLASSIFIED_WITHIN: Final = 2
-"""At most so many records after a transaction classify it."""
+"""At most this many records after a transaction classify it."""
 
 
 def events(log: ImportedLog, first: int, last: int, progress: Progress) -> Iterator[ListedEvent]:

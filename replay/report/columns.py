@@ -14,7 +14,7 @@ from replay.report.document import Lane, Report
 from replay.report.reading import ProcedureStep, TimedDecision, TimedEvent
 
 _ROWS_OF_A_PART: Final = 4096
-"""The texts of so many rows are decompressed together."""
+"""The texts of at most this many rows are decompressed together."""
 
 _DIFFERENCES_MAX: Final = 500
 

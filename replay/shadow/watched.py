@@ -44,7 +44,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
 from replay.world.tree import Znode
 
 _HELD_SECONDS: Final = 0.5
-"""A transaction is complete so long after its first znode was read."""
+"""A transaction is complete this time after its first znode was read."""
 _TOGETHER_MS: Final = 2
 _NO_SESSION: Final = 0
 _TIMEOUT_MS: Final = 18_000

@@ -29,7 +29,7 @@ from replay.world.inputs import (
 )
 
 _NAMES_MAX: Final = 5
-"""So many partitions are named."""
+"""At most this many partitions are named."""
 _NS_PER_MS: Final = 1_000_000
 
 

@@ -40,7 +40,7 @@ _NS_PER_MS: Final = 1_000_000
 _EARLIER_MS: Final = 100
 """How much earlier than an input the log may show it: a broker takes not always the same time."""
 _SHOWN_WITHIN_MS: Final = 30_000
-"""An event shows an input at most so long after it."""
+"""An event shows an input at most this time after it."""
 
 
 def save(continued: ContinuedRun, incident: Incident, log: str, folder: Path) -> list[Path]:

@@ -25,7 +25,7 @@ OnEvent = Callable[[Event, str], None]
 
 
 def settings_of(timeout_ms: int = 18_000, members: int = 3) -> SessionSettings:
-    """The settings of a daemon with this session timeout and so many servers."""
+    """The settings of a daemon with this session timeout and number of servers."""
     return SessionSettings(timeout_ms=timeout_ms, connect_timeout_ms=timeout_ms // members)
 
 

@@ -237,7 +237,8 @@ class ZooKeeperClient:
         self._owner.session_expired()
 
     def _look_later(self) -> None:
-        """Schedule a look at the clock. One that is due too early does nothing but this."""
+        """Schedule the next check of the clock. A check that is due too early only schedules the
+        next one."""
         if self._connection is None:
             return
         timeout_us = self._timeout_ms * MS

@@ -32,7 +32,8 @@ class CreationRates:
         self.set(limits.creation_rate)
 
     def set(self, rate: int | None) -> None:
-        """Change the common rate, which listeners without a separate one have too."""
+        """Change the rate of all listeners together. It is also the limit of a listener without a
+        separate rate."""
         limits = self._limits
         self._all = self._limiter(rate)
         for listener in self._names:

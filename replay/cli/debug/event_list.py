@@ -6,7 +6,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import OptionList
 
 _NEIGHBOURS: Final = 2
-"""So many events before and after the one at the cursor stay visible."""
+"""This many events before and after the one at the cursor stay visible."""
 
 
 class EventList(OptionList, inherit_bindings=False):

@@ -249,7 +249,7 @@ class Patterns:
         made: list[Input] = [self._slow(one, self._near(at_ms)) for one in self._controllers]
         kind = numbers.choice(("brokers", "topics", "any"))
         if kind == "brokers" and numbers.chance(50):
-            # The controller finds it gone, and others registered again, in one look.
+            # One read of the controller shows that it is gone and that others are registered again.
             gone = numbers.choice(self._brokers)
             made += self._acts.crash(self._near(at_ms), gone, numbers.choice(OUTAGE_MS))
         for _ in range(numbers.between(1, 4)):
@@ -370,7 +370,7 @@ class Patterns:
         latency_ms = numbers.choice((0, 10, 10, 30, 30, 100))
         first: Literal["extra", "znode"] = "extra" if numbers.chance(15) else "znode"
         if latency_ms:
-            # The entries are moved or removed after so many of the controller's appends.
+            # Moves or removes the entries after this number of the controller's appends.
             appends = (2, 8) if first == "extra" else (40, 49)
             later_ms = numbers.between(*(one * latency_ms for one in appends))
         else:
@@ -398,7 +398,7 @@ class Patterns:
         if not targets:
             return self._two_writers(at_ms)
         cancel_ms = at_ms + numbers.between(1, 3 * latency_ms)
-        # The entries are removed after so many of the controller's appends.
+        # Removes the entries after 6 to 13 of the controller's appends.
         again_ms = cancel_ms + numbers.between(6 * latency_ms, 13 * latency_ms)
         return [
             *self._slow_disks(at_ms, latency_ms),

@@ -103,8 +103,9 @@ class Ensemble:
     # Faults
 
     def lag(self, where: int | str, *, transactions: int = 0, ms: int = 0) -> int:
-        """From now on a member applies transactions late: `ms` after their commit, or once so many
-        later ones are committed, whichever is first. Without both, it lags no more.
+        """From now on a member applies transactions late: `ms` after their commit, or once this
+        number of later `transactions` is committed, whichever is first. Without both, the lag
+        ends.
 
         `where` is the number of a member, or a process: the member that serves it, or will. Returns
         the number.

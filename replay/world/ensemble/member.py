@@ -105,8 +105,8 @@ class Member:
         self._apply_due()
 
     def await_zxid(self, zxid: int) -> None:
-        """A client waits for a transaction: a lag by transactions ends for it, one by time does
-        not."""
+        """A client waits for a transaction. Applies waiting transactions up to it, unless the
+        member lags by time or hangs."""
         if not self._lag_us and self._deferred is None:
             while self._backlog and self.view.zxid < zxid:
                 self._apply_next()

@@ -65,7 +65,7 @@ async def reassign(controller: Controller, moves: list[NewAssignment]) -> Errors
 
 
 async def carry_out(controller: Controller, moves: list[NewAssignment]) -> Errors:
-    """Begin, continue, replace or complete the reassignment of partitions, without a look at
+    """Begin, continue, replace or complete the reassignment of partitions, without a read of
     /admin/reassign_cancel (see `reassign`): the caller knows that none of these are cancelled."""
     if not moves:
         return {}
