@@ -37,4 +37,4 @@ class SessionOver(ApiError):
 
 
 class IdleTooLong(ApiError):
-    """A client sent no request for longer than connections may be idle: the connection is closed."""
+    """A client sent no request for longer than a connection may be idle, which is closed then."""

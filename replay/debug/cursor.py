@@ -151,7 +151,8 @@ class Cursor:
 
     def events_around(self, before: int, after: int) -> EventsAround:
         """The event at the cursor, with at most `before` events before it and `after` events after
-        it, which pass the filter. Raises LogCorrupt if the event at the cursor or an earlier one is damaged."""
+        it, which pass the filter. Raises LogCorrupt if the event at the cursor or an earlier one is
+        damaged."""
         if self.filter:
             events = [*self._filtered_before(before), self.event]
             following = self._filtered_after(after)

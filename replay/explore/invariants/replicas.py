@@ -181,8 +181,8 @@ class FailedLeaveIsr(Invariant):
             self._left((topic.name, number), ())
 
     def _left(self, name: Name, isr: tuple[int, ...]) -> None:
-        """The state znode of a partition has this ISR, none if the topic was deleted: failed brokers
-        that it does not contain have left it. The last member of an ISR may stay."""
+        """The state znode of a partition has this ISR, or is gone: failed brokers that the ISR does
+        not contain have left it. The last member of an ISR may stay."""
         for waiting in self._waiting.values():
             for one in [one for one in waiting if one[0] == name]:
                 if one[1] not in isr or len(isr) == 1:
