@@ -66,7 +66,7 @@ def _about(metric: Metric) -> str:
     return f"{metric.about} Unit: {metric.unit}." if metric.unit else metric.about
 
 
-class _Given(Collector):
+class _FamilyCollector(Collector):
     def __init__(self, found: Iterable[Family]) -> None:
         self._found = list(found)
 
@@ -78,11 +78,11 @@ class _Given(Collector):
 def openmetrics_text(metrics: Sequence[Metric], samples: Iterable[TimedSample]) -> str:
     """Samples in the OpenMetrics text format."""
     text: bytes = openmetrics.generate_latest(  # type: ignore[no-untyped-call]
-        _Given(families(metrics, samples))
+        _FamilyCollector(families(metrics, samples))
     )
     return text.decode()
 
 
 def prometheus_text(metrics: Sequence[Metric], samples: Iterable[TimedSample]) -> str:
     """Samples in the text format of Prometheus, for the textfile collector of node_exporter."""
-    return prometheus.generate_latest(_Given(families(metrics, samples))).decode()
+    return prometheus.generate_latest(_FamilyCollector(families(metrics, samples))).decode()

@@ -14,7 +14,7 @@ from controller.api.cluster_metadata import (
     ClusterMetadata,
     MetadataQuery,
     PartitionMetadata,
-    TopicAsked,
+    RequestedTopic,
     TopicMetadata,
 )
 from controller.core.api_requests.received_request import ClientIdentity
@@ -136,7 +136,7 @@ class _Answer:
             return TopicMetadata(TOPIC_AUTHORIZATION_FAILED, None, topic_id)
         return self._of_topic(topic)
 
-    def _of_name(self, asked: TopicAsked) -> TopicMetadata:
+    def _of_name(self, asked: RequestedTopic) -> TopicMetadata:
         name = asked.name or ""
         is_internal = name in INTERNAL_TOPICS
         if not self._may(DESCRIBE, topic_resource(name)):

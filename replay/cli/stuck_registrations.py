@@ -14,13 +14,13 @@ from controller.operator.registrations import StuckRegistration, probe_registrat
 from replay.cluster_view.views import ClusterView, StuckRegistrationView
 
 
-class RegistrationLooks:
+class RegistrationProbes:
     """Remembers for each broker where it was registered, and since when it looks stuck."""
 
     def __init__(
         self, seconds: float, servers: str | None, security: BrokerSecurity = PLAIN
     ) -> None:
-        """`seconds`: how long it must look so. `servers` (HOST:PORT,...) are tried for brokers
+        """`seconds`: how long it must look stuck. `servers` (HOST:PORT,...) are tried for brokers
         that are not registered. `security`: how brokers are asked."""
         self._seconds = seconds
         self._security = security
@@ -29,7 +29,7 @@ class RegistrationLooks:
         self._endpoints: dict[int, Sequence[Endpoint]] = {}
         self._since: dict[tuple[StuckRegistration, int], float] = {}
 
-    def look(
+    def probe(
         self,
         cluster: ClusterView,
         registered: Sequence[Broker],

@@ -174,7 +174,7 @@ class WatchedTransactions:
             case ZnodeGone(at_ms=at_ms, path=path, zxid=zxid):
                 before = self._seen.pop(path, None)
                 if before is not None and self.is_complete:
-                    self._add(self._known(zxid), Delete(path), at_ms, before.owner, now)
+                    self._add(self._deletion_zxid(zxid), Delete(path), at_ms, before.owner, now)
             case WatchComplete():
                 self.is_complete = True
             case WatchBegun(session=session):
@@ -182,7 +182,7 @@ class WatchedTransactions:
             case WatchLost():
                 pass
 
-    def _known(self, zxid: int) -> int:
+    def _deletion_zxid(self, zxid: int) -> int:
         """The zxid of a deletion; servers before 3.9 do not report it."""
         if zxid > 0:
             return zxid

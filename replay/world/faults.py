@@ -69,9 +69,9 @@ class Faults:
                 delays = cluster.network.delays
                 delays[name] = delays.get(name, 0) + one.ms * MS
             elif one.at_ms * MS < self._quiet_us:
-                self._at(one)
+                self._schedule_input(one)
 
-    def _at(self, one: Input) -> None:
+    def _schedule_input(self, one: Input) -> None:
         self._cluster.scheduler.at(one.at_ms * MS, lambda: self.apply(one))
 
     def apply(self, one: Input) -> None:

@@ -218,7 +218,7 @@ class _Queue:
 
     def find_logged(self, logged: Sequence[SentRequest]) -> None:
         """Pair the requests with state-change.log, which has every request."""
-        found = self._within(self._span)
+        found = self._requests_within(self._span)
         for i, j in self._align(found, logged, is_beginning=False):
             if i is None and j is not None:
                 self._missing.append(logged[j])
@@ -233,7 +233,7 @@ class _Queue:
                 other.logged, other.is_moved = theirs, True
         self._found = _in_log_order(self._found)
 
-    def _within(self, span: LogSpan, earlier: int = 0) -> list[_MatchedRequest]:
+    def _requests_within(self, span: LogSpan, earlier: int = 0) -> list[_MatchedRequest]:
         """The requests that may be in a log.
 
         Of the requests before the log begins, these are the last `earlier` ones.
@@ -247,7 +247,7 @@ class _Queue:
         """Pair the requests with a request log, which has the beginning of each registration's
         queue."""
         missing_of_log = self._take_missing()
-        within = self._within(span, sum(one.seq < span.settled for one in served))
+        within = self._requests_within(span, sum(one.seq < span.settled for one in served))
         ours_of = _grouped(within, lambda one: one.ours.broker_epoch)
         served_of = _grouped(served, lambda one: one.broker_epoch)
         if None in ours_of or None in served_of:

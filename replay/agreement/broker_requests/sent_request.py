@@ -121,7 +121,7 @@ def sent_request_of(request: BrokerRequest, seq: int) -> SentRequest:
             live = tuple(sorted(broker for broker, _, _ in request.live_leaders))
         case UpdateMetadataRequest():
             kind = UPDATE_METADATA
-            partitions = in_order(map(_known, request.partitions))
+            partitions = in_order(map(_partition_of_update_metadata, request.partitions))
             live = tuple(sorted(one.id for one in request.live_brokers))
         case _:
             kind = STOP_REPLICA
@@ -236,7 +236,7 @@ def _led(one: LeaderAndIsrPartition, with_recovery: bool) -> SentPartition:
     )
 
 
-def _known(one: UpdateMetadataPartition) -> SentPartition:
+def _partition_of_update_metadata(one: UpdateMetadataPartition) -> SentPartition:
     state = one.leadership
     return SentPartition(
         one.topic,

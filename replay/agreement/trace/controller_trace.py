@@ -79,7 +79,7 @@ class ControllerTrace(Checkpointed):
         "_triggers",
         "_inferred",
         "_mark_zxid",
-        "_stood_for",
+        "_last_election_seq",
         "_has_failed",
         "free_ms",
         "_is_connected",
@@ -111,7 +111,7 @@ class ControllerTrace(Checkpointed):
         self._triggers = InferredTriggers(session, broker, self.fold, self._pending, index)
         self._inferred: list[Trigger] = []
         self._mark_zxid = 0
-        self._stood_for = 0
+        self._last_election_seq = 0
         self._has_failed = False
         self.free_ms = 0
         """When it last began an event or wrote something."""
@@ -415,9 +415,9 @@ class ControllerTrace(Checkpointed):
             self.fold.connect()
             self._begin(Startup())
             return True
-        if self._stood_for == decision.seq:
+        if self._last_election_seq == decision.seq:
             return False
-        self._stood_for = decision.seq
+        self._last_election_seq = decision.seq
         self._has_failed = False
         self._pending.clear()
         self._begin(Reelect())

@@ -121,7 +121,7 @@ class DivergedZooKeeper:
     ) -> tuple[list[ZooKeeperOutcome], list[WatchFired]]:
         """Carry out a command. Return its outcomes, and the watches that fire, which are not in the
         log."""
-        known = self._known(command)
+        known = self._znodes_around(command)
         server = ZooKeeper.load(known, self._zxid)
         if not server.is_live(self.session):
             server.create_session(self.session)
@@ -148,7 +148,7 @@ class DivergedZooKeeper:
             found += [fired for _, fired in self._watches.fire(change, path, 0)]
         return found
 
-    def _known(self, command: ZooKeeperCommand) -> dict[str, Znode]:
+    def _znodes_around(self, command: ZooKeeperCommand) -> dict[str, Znode]:
         """The znodes that a command is about, their parents, and the children of deleted znodes."""
         known: dict[str, Znode] = {}
         for path in _paths_of(command):

@@ -85,7 +85,7 @@ class _Explored(RecordedIncident):
         if self.controller_fold.controller.is_active:
             self._holder = None
         if had_begun:
-            self._look(event, was_active=was_active)
+            self._note_shown(event, was_active=was_active)
         elif self._is_following:
             self._follow(event)
         elif self._configuration.standby and self._has_followed():
@@ -271,7 +271,7 @@ class _Explored(RecordedIncident):
             self._deleting[topic] = None
         super()._begin(event)
 
-    def _look(self, event: Recorded, *, was_active: bool) -> None:
+    def _note_shown(self, event: Recorded, *, was_active: bool) -> None:
         """Note what an event and the fold after it show."""
         schedule = self.schedule
         at_ms = schedule.at(event.wall_ns)
@@ -284,9 +284,9 @@ class _Explored(RecordedIncident):
             case _:
                 pass
         if self.is_settled:
-            self._look_at_context(at_ms, self.controller_fold.controller.context)
+            self._note_context(at_ms, self.controller_fold.controller.context)
 
-    def _look_at_context(self, at_ms: int, context: ControllerContext) -> None:
+    def _note_context(self, at_ms: int, context: ControllerContext) -> None:
         schedule = self.schedule
         for topic in context.queued_for_deletion:
             if topic not in self._deleting:

@@ -115,7 +115,7 @@ class Patterns:
             (self._replication.failed_logs, 4),
             (self._two_writers, 5),
             (self._replaced_entry, 2),
-            (self._again, 14 if self._watches_fire_once else 2),
+            (self._repeated_znode_acts, 14 if self._watches_fire_once else 2),
             (self._interrupted_deletion, 1),
             (self._slow_shutdown, 2),
             (self._replication.shutdown_of_follower, 4),
@@ -411,7 +411,7 @@ class Patterns:
         """Slow disks of all controllers."""
         return [SlowDisk(at_ms - 100, one, latency_ms, 9_000) for one in self._controllers]
 
-    def _again(self, at_ms: int) -> list[Input]:
+    def _repeated_znode_acts(self, at_ms: int) -> list[Input]:
         """Administrators act several times by the same znodes, in one term: a watch that fires once
         must be set again."""
         numbers, acts = self._numbers, self._acts

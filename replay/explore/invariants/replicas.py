@@ -170,7 +170,7 @@ class FailedLeaveIsr(Invariant):
                     self._violated(process, name, broker, "is not registered")
 
     def state_written(self, write: StateWrite) -> None:
-        self._left(write.name, write.after.isr)
+        self._forget_departed(write.name, write.after.isr)
         added, before, after = self._added.get(write.name, ()), write.before, write.after.isr
         if not write.is_controller and before is not None:
             added += tuple(one for one in after if one not in before.isr)
@@ -178,9 +178,9 @@ class FailedLeaveIsr(Invariant):
 
     def topic_deleted(self, topic: KnownTopic) -> None:
         for number in topic.assignments:
-            self._left((topic.name, number), ())
+            self._forget_departed((topic.name, number), ())
 
-    def _left(self, name: Name, isr: tuple[int, ...]) -> None:
+    def _forget_departed(self, name: Name, isr: tuple[int, ...]) -> None:
         """The state znode of a partition has this ISR, or is gone: failed brokers that the ISR does
         not contain have left it. The last member of an ISR may stay."""
         for waiting in self._waiting.values():

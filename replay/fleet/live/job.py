@@ -87,7 +87,7 @@ def follow(
     query: StreamingQuery | None = None
 
     def taken() -> Offsets | None:
-        return None if query is None else _taken(query, topic.name)
+        return None if query is None else _completed_offsets(query, topic.name)
 
     with publishing_status(topic, folder, taken, on_trouble):
         try:
@@ -98,7 +98,7 @@ def follow(
             raise FleetError(f"{topic.place}: {_reason(error)}") from error
 
 
-def _taken(query: StreamingQuery, topic: str) -> Offsets | None:
+def _completed_offsets(query: StreamingQuery, topic: str) -> Offsets | None:
     """The offsets after the completed batches; None before the first one, and while Spark ends."""
     with suppress(PySparkException, Py4JError, OSError):
         progress = query.lastProgress

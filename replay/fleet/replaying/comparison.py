@@ -151,7 +151,7 @@ class _LogComparison:
         if self._reader.closing is None:
             begin = min(begin, self._stored_until)
         events = self._last_seq - self._reader.header.first_seq + 1
-        followed = (one.rule for one in self._within(answered, 0) if one.seq < begin)
+        followed = (one.rule for one in self._decisions_from(answered, 0) if one.seq < begin)
         judged = Comparison(events, Counter(followed), left_at=left_at)
         if begin <= self._last_seq:
             self._compare(judged, answered, begin)
@@ -163,12 +163,12 @@ class _LogComparison:
         if answered.folded.left_at != self._last_seq:
             return answered.folded.left_at == 0
         logged = recorded_decisions(self._reader, self._last_seq, {})
-        last = _without(self._within(answered, self._last_seq), logged.unknown)
+        last = _without(self._decisions_from(answered, self._last_seq), logged.unknown)
         stored = [one.key for one in logged.decisions]
         return [one.key for one in last[: len(stored)]] == stored
 
     def _compare(self, judged: Comparison, answered: FoldResult, begin: int) -> None:
-        head = self._within(answered, begin)
+        head = self._decisions_from(answered, begin)
         follower = self._follower(begin)
         if follower is None:
             logged = recorded_decisions(self._reader, begin, {one.seq: one.cause for one in head})
@@ -183,13 +183,13 @@ class _LogComparison:
             return
         request = FoldLog(self._log, with_contents=True, known=b"".join(common_keys(base, head)))
         if follower is not None:
-            base = self._stored(self._within(follower.fold(request), begin))
-        decided_by_version = self._within(self._fold(request), begin)
+            base = self._stored(self._decisions_from(follower.fold(request), begin))
+        decided_by_version = self._decisions_from(self._fold(request), begin)
         head = _without(decided_by_version, unknown)
         judged.unjudged = len(decided_by_version) - len(head) - len(same)
         found = [one for one in divergences(base, head) if not self._is_unstored(one)]
         judged.differing.update(_differing(base, head, found))
-        judged.divergences = list(_found(found))
+        judged.divergences = list(_found_divergences(found))
 
     def _follower(self, begin: int) -> _FollowingVersion | None:
         """A version that follows the log to its end: it knows all decisions and their causes."""
@@ -199,7 +199,7 @@ class _LogComparison:
             except ReplayError:
                 continue
             if self._follows(answered):
-                return _FollowingVersion(fold, self._within(answered, begin))
+                return _FollowingVersion(fold, self._decisions_from(answered, begin))
         return None
 
     def _stored(self, decisions: list[Decision]) -> list[Decision]:
@@ -210,7 +210,7 @@ class _LogComparison:
         keys = {one.key for one in logged.decisions} | {one.digest for one in logged.unknown}
         return [one for one in decisions if one.seq < self._stored_until or one.key in keys]
 
-    def _within(self, answered: FoldResult, begin: int) -> list[Decision]:
+    def _decisions_from(self, answered: FoldResult, begin: int) -> list[Decision]:
         """Decisions from an event on, without those that a version makes after the end of the
         log."""
         turns = sys.maxsize
@@ -279,7 +279,7 @@ def _differing(
             yield one.base_rule
 
 
-def _found(divergences: Iterable[DecisionDivergence]) -> Iterator[FoundDivergence]:
+def _found_divergences(divergences: Iterable[DecisionDivergence]) -> Iterator[FoundDivergence]:
     for root in roots(divergences):
         for one in (root.first, *root.followers):
             yield FoundDivergence(

@@ -69,7 +69,7 @@ def _answer(history: History, view: PartitionView, moves: Sequence[Move]) -> tup
         return _waiting(view, move), False
     if view.is_being_reassigned:
         return _under_way(history, view, move), False
-    return _over(history, view, move), True
+    return _explain_no_move(history, view, move), True
 
 
 def _ended_with_its_topic(view: PartitionView, move: Move) -> str:
@@ -231,7 +231,7 @@ def _trouble(history: History) -> str:
     return ""
 
 
-def _over(history: History, view: PartitionView, move: Move | None) -> str:
+def _explain_no_move(history: History, view: PartitionView, move: Move | None) -> str:
     written = last((one for one in history.facts if _is_of_move(one)), AssignmentWritten)
     since = written.seq if written is not None else 0
     if move is not None and move.ended is not None:
