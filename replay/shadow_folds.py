@@ -39,7 +39,7 @@ class ShadowCommand(NamedTuple):
     since: int
 
     @classmethod
-    def of(cls, fold: ShadowFold, issued: Issued) -> "ShadowCommand":
+    def from_fold(cls, fold: ShadowFold, issued: Issued) -> "ShadowCommand":
         """A command that the fold has just issued, at the last record that was folded."""
         return cls(issued, fold.seq, fold.now_ms * _NS_A_MS, fold.cause, fold.since)
 
@@ -55,7 +55,7 @@ class ShadowObserver(FoldObserver, Checkpointed):
 
     def issues(self, issued: Issued) -> None:
         """Note a command."""
-        self.commands.append(ShadowCommand.of(self.fold, issued))
+        self.commands.append(ShadowCommand.from_fold(self.fold, issued))
 
 
 class DerivedWrites(Generic[Write]):

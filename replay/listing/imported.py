@@ -73,7 +73,7 @@ def decisions(
 ) -> Iterator[ListedDecision]:
     """The decisions of a stock controller in a range, each with the rule by which a shadow fold
     decides the same. Raises ReplayError, LogError."""
-    return (one.listed for one in DerivedDecisions.of(log, progress).between(first, last))
+    return (one.listed for one in DerivedDecisions.derive(log, progress).between(first, last))
 
 
 class DerivedDecision(NamedTuple):
@@ -103,7 +103,7 @@ class DerivedDecisions:
                 self.procedures.setdefault(one.since, {})[one.cause] = None
 
     @classmethod
-    def of(cls, log: ImportedLog, progress: Progress) -> DerivedDecisions:
+    def derive(cls, log: ImportedLog, progress: Progress) -> DerivedDecisions:
         """Runs the shadow folds. Raises ReplayError, LogError."""
         found = shadow_folds(log.reader, ShadowObserver, progress=progress)
         return cls(

@@ -259,7 +259,7 @@ class _RecordedReader(_IncidentReader):
             if isinstance(event.event, ZnodesRead):
                 self._read_configs(event.wall_ns)
             if incident.has_begun:
-                self.times[event.seq] = causes.at(event.wall_ns)
+                self.times[event.seq] = causes.ms_of(event.wall_ns)
                 self._note_state(event, is_first=not had_begun)
                 if incident.controller_fold.is_idle:
                     self.idle.append(event.seq)
@@ -281,7 +281,7 @@ class _RecordedReader(_IncidentReader):
         """The controller reads the configuration of a topic when it needs it. A value that it reads
         for the first time has been there before, unless a notification reported a change."""
         content = self._incident.content
-        at_ms = self.causes.at(ns)
+        at_ms = self.causes.ms_of(ns)
         for path, data in content.items():
             if self._seen.get(path) == data:
                 continue
@@ -383,7 +383,7 @@ class _ImportedReader(_IncidentReader):
                 self._note_state(list(incident.content()), 0)
             self.causes.seq = record.seq
             incident.apply(record.wall_ns, event)
-            at_ms = self.times[record.seq] = self.causes.at(record.wall_ns)
+            at_ms = self.times[record.seq] = self.causes.ms_of(record.wall_ns)
             self._note_state(self._changed(event), at_ms)
             yield record.seq
         if not incident.has_begun:

@@ -55,7 +55,7 @@ class HistoryRecorder(Observer):
                 self._check_for_end()
 
         cluster.zookeeper.on_transaction = committed
-        cluster.scheduler.at(self._begin_ms * MS, self._check_for_end)
+        cluster.scheduler.call_at(self._begin_ms * MS, self._check_for_end)
 
     def _check_for_end(self) -> None:
         if self._is_over is not None and self._is_over(self.history):

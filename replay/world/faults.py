@@ -72,7 +72,7 @@ class Faults:
                 self._schedule_input(one)
 
     def _schedule_input(self, one: Input) -> None:
-        self._cluster.scheduler.at(one.at_ms * MS, lambda: self.apply(one))
+        self._cluster.scheduler.call_at(one.at_ms * MS, lambda: self.apply(one))
 
     def apply(self, one: Input) -> None:
         """An input takes effect now."""

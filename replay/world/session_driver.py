@@ -203,7 +203,7 @@ class SessionDriver:
             if self._tick.at_us <= due_us:
                 return
             self._tick.cancel()
-        self._tick = self._scheduler.at(due_us, self._tick_now)
+        self._tick = self._scheduler.call_at(due_us, self._tick_now)
 
     def _tick_now(self) -> None:
         self._tick = None

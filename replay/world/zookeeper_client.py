@@ -251,7 +251,7 @@ class ZooKeeperClient:
             if self._timer.at_us <= due_us:
                 return
             self._timer.cancel()
-        self._timer = self._scheduler.at(due_us, self._check_clock)
+        self._timer = self._scheduler.call_at(due_us, self._check_clock)
 
     @property
     def _ping_us(self) -> int:

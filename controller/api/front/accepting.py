@@ -43,7 +43,7 @@ class CreationRates:
             if listener not in self._of_listeners or not is_separate:
                 self._of_listeners[listener] = self._limiter(own if is_separate else rate)
 
-    def of(self, listener: str) -> list[RateLimiter]:
+    def limiters_of(self, listener: str) -> list[RateLimiter]:
         """The limiters of a listener."""
         limiters = [self._of_listeners.get(listener)]
         if listener != self._limits.exempt_listener:

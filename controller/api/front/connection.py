@@ -33,7 +33,7 @@ from controller.api.front.request_quotas import SMALL_BYTES, RequestQuota, Reque
 from controller.api.front.routing import Route, may_be_repeated, not_forwarded, route
 from controller.api.front.sasl import illegal_state
 from controller.api.front.session import ClientSession
-from controller.api.front.streams import before_deadline, within
+from controller.api.front.streams import before_deadline, time_limit
 from controller.api.front.upstream import Upstream
 from controller.api.front.versions import VersionTable
 from controller.api.limits import EndpointLimits
@@ -126,8 +126,8 @@ class ClientConnection:
     async def serve(self) -> None:
         """Handle requests until the client disconnects.
 
-        Raises `IdleTooLong`, `SessionEnded`, `RequestRejected`, LoginRejected or MalformedRequest if
-        the client is at fault, `NoUpstream` if a broker is, `NoBrokersKnown` if neither is,
+        Raises `IdleTooLong`, `SessionEnded`, `RequestRejected`, LoginRejected or MalformedRequest
+        if the client is at fault, `NoUpstream` if a broker is, `NoBrokersKnown` if neither is,
         IncompleteReadError and OSError if either disconnected.
         """
         idle_ms = self._limits.connections_max_idle_ms
@@ -217,7 +217,7 @@ class ClientConnection:
             await quota.wait_for_turn(broker, request.head.api_key, held, request.deadline)
         if request.size > SMALL_BYTES:
             await quota.reserve_memory(request.size, held, request.deadline)
-            async with within(quota.read_seconds_max, _INCOMPLETE):
+            async with time_limit(quota.read_seconds_max, _INCOMPLETE):
                 request = await self._read_on(request, request.size)
         return quota, request
 
@@ -297,7 +297,9 @@ class ClientConnection:
 
     async def _log_in_again(self, request: PartialRequest) -> None:
         try:
-            async with within(self._limits.first_request_ms / 1000, "the login was not completed"):
+            async with time_limit(
+                self._limits.first_request_ms / 1000, "the login was not completed"
+            ):
                 await self._session.renew(request.head, request.received)
         except (LoginRejected, RequestRejected, MalformedRequest):
             self._counts.failed_renewals += 1
@@ -402,7 +404,7 @@ class ClientConnection:
         await upstream.forward_response(beginning, head.correlation_id, self._writer)
 
     async def _reply(self, frame: bytes) -> None:
-        async with within(self._transfer_seconds_max, "the client did not receive a response"):
+        async with time_limit(self._transfer_seconds_max, "the client did not receive a response"):
             self._writer.write(frame)
             await self._writer.drain()
 

@@ -201,7 +201,7 @@ class Front:
         name = listener.endpoint.listener
         await accept_connections(
             socket.socket(fileno=listener.descriptor),
-            partial(self._rates.of, name),
+            partial(self._rates.limiters_of, name),
             self._counts[name],
             connected,
         )
@@ -221,7 +221,7 @@ class Front:
             case ResponseReady(answer=answer):
                 self._pending.answered(answer)
             case ResponseDeferred(request=request):
-                self._pending.later(request)
+                self._pending.defer(request)
             case ClientThrottled(request=request, until_ms=until_ms):
                 self._pending.throttled(request, until_ms)
             case LiveBrokerList(brokers=brokers):

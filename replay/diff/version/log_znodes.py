@@ -131,7 +131,7 @@ class LogZnodes:
         lists = self._children.get(parent_of(path))
         return bool(lists) and not any(name_of(path) in names for _, names in lists or ())
 
-    def at(self, path: str, seq: int) -> Znode | None:
+    def znode_at(self, path: str, seq: int) -> Znode | None:
         """The znode after an event. Before the first known state, it is the first known state."""
         seen = self._of.get(path)
         if not seen:

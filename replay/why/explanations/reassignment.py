@@ -13,7 +13,7 @@ from replay.times import iso_time
 from replay.why.configuration import throttles
 from replay.why.explanations.finding import (
     Finding,
-    at,
+    event_and_time,
     last,
     last_undone,
     pending_deletions,
@@ -94,7 +94,7 @@ def _without_partition(history: History) -> Finding:
     asked = last(facts, ReassignmentRequested)
     why = refusal_since(history, 0)
     if not why and asked is not None:
-        why = f"{sentence(asked)} at {at(asked)}, when there was no such partition."
+        why = f"{sentence(asked)} at {event_and_time(asked)}, when there was no such partition."
     name = f"{subject.topic}-{subject.partition}"
     why = why or "there is no such partition, and no request for it."
     return Finding(f"{name} is not being reassigned: {why}", facts)
@@ -114,14 +114,17 @@ def refusal_since(history: History, since: int) -> str:
         what = "cancel it" if asked.target is None else f"move it to {broker_list(asked.target)}"
         why = f": {asked.message}" if asked.message else ""
         return with_full_stop(
-            f"at {at(asked)} a client asked to {what}, rejected with {error_name(asked.error)}{why}"
+            f"at {event_and_time(asked)} a client asked to {what}, "
+            f"rejected with {error_name(asked.error)}{why}"
         )
     refusals = (
         one for one in history.facts if isinstance(one, NoticeIssued) and one.code in REFUSALS
     )
     refused = last(refusals, NoticeIssued)
     if refused is not None and refused.seq > since:
-        return with_full_stop(f"at {at(refused)} {REFUSALS[refused.code]}: {refused.text}")
+        return with_full_stop(
+            f"at {event_and_time(refused)} {REFUSALS[refused.code]}: {refused.text}"
+        )
     return ""
 
 
@@ -171,7 +174,7 @@ def _since(move: Move | None, begun: AssignmentWritten | None) -> str:
         return f", begun at {move.begun},"
     if move is not None and move.events:
         return f", found under way at {move.events[0].at},"
-    return f", begun at {at(begun)}," if begun is not None else ""
+    return f", begun at {event_and_time(begun)}," if begun is not None else ""
 
 
 def _duration(history: History, move: Move | None) -> str:
@@ -311,8 +314,8 @@ def _rewritten(written: AssignmentWritten) -> str:
     before, after = written.before, written.after
     if not before.is_being_reassigned and set(after.replicas) == set(before.replicas):
         return (
-            f"at {at(written)} its replicas {broker_list(before.replicas)} got the order "
-            f"{broker_list(after.replicas)}, for which none had to be copied."
+            f"at {event_and_time(written)} its replicas {broker_list(before.replicas)} got "
+            f"the order {broker_list(after.replicas)}, for which none had to be copied."
         )
     was, now = assignment_in_words(before), assignment_in_words(after)
-    return f"at {at(written)} it got {now} instead of {was}."
+    return f"at {event_and_time(written)} it got {now} instead of {was}."

@@ -101,7 +101,7 @@ class Member:
         """A transaction was committed, and this member lags."""
         self._backlog.append(transaction)
         if self._lag_us:
-            self._ensemble.scheduler.at(transaction.at_us + self._lag_us, self._apply_due)
+            self._ensemble.scheduler.call_at(transaction.at_us + self._lag_us, self._apply_due)
         self._apply_due()
 
     def await_zxid(self, zxid: int) -> None:

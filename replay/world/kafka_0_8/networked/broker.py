@@ -269,7 +269,7 @@ class _Run:
         """Keep a fetch without records until there are some, at the latest until `until_us`."""
         held = _HeldFetch(ask_again)
         self._held.setdefault(name, []).append(held)
-        self.clock.at(until_us, held.release)
+        self.clock.call_at(until_us, held.release)
 
     def _release(self, name: Name) -> None:
         for held in self._held.pop(name, ()):
