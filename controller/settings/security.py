@@ -110,6 +110,7 @@ class SecurityKeys:
         return given.text if given and given.text else None
 
     def password(self, key: str) -> Password | None:
+        """The value of a key as a password; None if it is not set."""
         text = self.text(key)
         return Password(text) if text is not None else None
 

@@ -57,9 +57,11 @@ class ObservationSource(Protocol):
     """What a session has observed. `pull` returns what is new, and raises ReplayError; `put_back`
     keeps observations for the next call."""
 
-    def pull(self) -> Sequence[Observation]: ...
+    def pull(self) -> Sequence[Observation]:
+        """The new observations. Raises ReplayError."""
 
-    def put_back(self, observations: Sequence[Observation]) -> None: ...
+    def put_back(self, observations: Sequence[Observation]) -> None:
+        """Keep observations for the next call of `pull`."""
 
 
 class _Term(NamedTuple):

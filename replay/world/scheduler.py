@@ -37,9 +37,14 @@ class Clock(Protocol):
     """What a process uses of the clock."""
 
     @property
-    def now_us(self) -> int: ...
-    def call_at(self, at_us: int, action: Action) -> ScheduledAction: ...
-    def after(self, delay_us: int, action: Action) -> ScheduledAction: ...
+    def now_us(self) -> int:
+        """The time, in microseconds."""
+
+    def call_at(self, at_us: int, action: Action) -> ScheduledAction:
+        """Schedule an action at a time."""
+
+    def after(self, delay_us: int, action: Action) -> ScheduledAction:
+        """Schedule an action after a delay."""
 
 
 class FoldTimers:

@@ -22,7 +22,8 @@ class Timed(Protocol):
     """What has a time, as an input has."""
 
     @property
-    def at_ms(self) -> int: ...
+    def at_ms(self) -> int:
+        """When it happens, in milliseconds from the start of the run."""
 
 
 T = TypeVar("T", bound=Timed)

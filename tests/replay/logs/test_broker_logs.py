@@ -36,7 +36,7 @@ def log(tmp_path: Path) -> Path:
     """The log of the broker that becomes leader."""
     end = leader_failure()
     process = end.cluster.brokers[end.broker]
-    write_log(tmp_path / "log", process.configuration, process.hiend)
+    write_log(tmp_path / "log", process.configuration, process.history)
     return tmp_path / "log"
 
 
@@ -59,7 +59,7 @@ def _broken(process: BrokerProcess, folder: Path, fingerprint: str = "") -> Path
         created_ns=0,
     )
     with LogWriter.create(folder, header) as writer:
-        for recorded, issued in process.hiend:
+        for recorded, issued in process.history:
             stored = [
                 one._replace(command=TruncateLog("t", 0, 99))
                 if isinstance(one.command, TruncateLog)
@@ -98,7 +98,7 @@ def test_log_from_before_the_version_of_the_rules_replays(tmp_path: Path) -> Non
         created_ns=0,
     )
     with LogWriter.create(tmp_path / "log", header) as writer:
-        for recorded, commands in process.hiend:
+        for recorded, commands in process.history:
             writer.append([event_record(recorded)], list(map(command_record, commands)))
     code, output, _ = run("replay", tmp_path / "log")
     assert (code, "0 unrecorded" in output) == (0, True)
@@ -221,7 +221,7 @@ def test_causes_of_a_leadership_are_explained(log: Path) -> None:
 def test_causes_of_the_end_of_a_leadership_are_explained(tmp_path: Path) -> None:
     end = expired_leader()
     process = end.cluster.brokers[1]
-    write_log(tmp_path / "log", process.configuration, process.hiend)
+    write_log(tmp_path / "log", process.configuration, process.history)
     chain = json.loads(run("why", tmp_path / "log", "--partition", "t-0", "--json")[1])["chain"]
     (end,) = [one for one in chain if "its session is over" in one["text"]]
     assert end["text"].startswith("knows no leader that it can follow: no longer the leader")
@@ -240,7 +240,7 @@ def test_causes_of_the_end_of_a_leadership_are_explained(tmp_path: Path) -> None
 def _chain(found: Cluster08, folder: Path, *subject: str) -> list[dict[str, Any]]:
     """The causes in the log of broker 1."""
     process = found.brokers[1]
-    write_log(folder, process.configuration, process.hiend)
+    write_log(folder, process.configuration, process.history)
     return json.loads(run("why", folder, *subject, "--json")[1])["chain"]
 
 
@@ -253,7 +253,7 @@ def test_notices_about_another_partition_are_no_causes(tmp_path: Path) -> None:
     for topic, other in (("t-0", "u-0"), ("u-0", "t-0")):
         notices = [
             command.command.text
-            for _, issued in found.brokers[1].hiend
+            for _, issued in found.brokers[1].history
             for command in issued
             if isinstance(command.command, Notice) and command.command.subject == other
         ]
