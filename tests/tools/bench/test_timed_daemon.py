@@ -58,6 +58,6 @@ def test_plain_callback_has_its_name_without_an_address() -> None:
     async def main() -> None:
         asyncio.get_running_loop().call_soon(_Plain())
         asyncio.get_running_loop().call_soon(_Plain().stop)
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # The two callbacks run.
 
     assert {"_Plain", "_Plain.stop"} <= set(_noted(main))
