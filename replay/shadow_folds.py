@@ -127,11 +127,11 @@ def shadow_folds(
             log, end, "kafka", settings, progress, follow, replies=replies
         )
         records = read_records(log, "deriving decisions", end, progress)
-        agreement = checker.run(records if last is None else _until(records, last))
+        agreement = checker.run(records if last is None else _records_until(records, last))
         yield ShadowedRange(log, checker.index, agreement, sessions)
 
 
-def _until(records: Iterator[ImportedRecord], last: int) -> Iterator[ImportedRecord]:
+def _records_until(records: Iterator[ImportedRecord], last: int) -> Iterator[ImportedRecord]:
     """The records up to a record, including the one after it that classifies it."""
     for record, event in records:
         if record.seq > last and record.cause != last:

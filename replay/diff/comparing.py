@@ -450,9 +450,9 @@ def _is_shadow(base: FoldResult, head: FoldResult) -> bool:
 
 def _consequences(root: RootDivergence, base: FoldedLog, head: FoldedLog) -> list[str]:
     names = set(root.partitions)
-    return consequences(_only(base, names), _only(head, names))
+    return consequences(_restrict_to(base, names), _restrict_to(head, names))
 
 
-def _only(folded: FoldedLog, names: set[str]) -> FoldedLog:
+def _restrict_to(folded: FoldedLog, names: set[str]) -> FoldedLog:
     timelines = [one for one in folded.timelines if f"{one.topic}-{one.partition}" in names]
     return FoldedLog(folded.events, folded.end_ns, timelines=timelines)

@@ -253,7 +253,7 @@ class _RecordedReader(_IncidentReader):
         incident, causes = self._incident, self.causes
         for event, _ in records(self._log.reader):
             causes.seq = event.seq
-            self._before(event)
+            self._note_causes(event)
             had_begun = incident.has_begun
             incident.fold(event)
             if isinstance(event.event, ZnodesRead):
@@ -266,7 +266,7 @@ class _RecordedReader(_IncidentReader):
             yield event.seq
         incident.check_begun()
 
-    def _before(self, event: Recorded) -> None:
+    def _note_causes(self, event: Recorded) -> None:
         match event.event:
             case WatchFired(path=path, change=change):
                 self.causes.watched(event.wall_ns, path, change)

@@ -105,7 +105,7 @@ def _simulated(logged: Incident, saved: SavedRun) -> Incident:
     times = {seq: at_ms + shift_ms for seq, at_ms in logged.times.items()}
     seqs, moments = list(times), list(times.values())
     recorder = HistoryRecorder()
-    run_to_end(_until(scenario, end_ms), saved.inputs, recorder)
+    run_to_end(_scenario_until(scenario, end_ms), saved.inputs, recorder)
     history = History()
     for change in recorder.history.changes:
         place = bisect_right(moments, change.at_ms)
@@ -132,7 +132,7 @@ def _simulated(logged: Incident, saved: SavedRun) -> Incident:
     )
 
 
-def _until(scenario: Scenario, end_ms: int) -> Scenario:
+def _scenario_until(scenario: Scenario, end_ms: int) -> Scenario:
     active_ms = min(scenario.active_ms, end_ms)
     return structs.replace(scenario, active_ms=active_ms, quiet_ms=end_ms - active_ms)
 

@@ -69,12 +69,12 @@ def query_of(
     if asked is None or (head.version < _FIRST_NULLABLE and not asked):
         topics = None
     else:
-        topics = tuple([_asked(one) for one in asked])
+        topics = tuple([_requested_topic(one) for one in asked])
     with_topics = bool(getattr(request, "include_topic_authorized_operations", False))
     return MetadataQuery(client, listener, topics, with_topics, with_cluster)
 
 
-def _asked(topic: Any) -> RequestedTopic:
+def _requested_topic(topic: Any) -> RequestedTopic:
     if topic.name is not None:
         return RequestedTopic(topic.name)
     topic_id: UUID | None = getattr(topic, "topic_id", None)

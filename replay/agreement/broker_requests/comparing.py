@@ -323,7 +323,7 @@ class _Queue:
         return align(refold, kafka, agrees, self._are_alike, is_beginning=is_beginning)
 
     def _are_alike(self, refold: SentRequest, stock: SentRequest) -> bool:
-        return _alike(refold, stock) and self._unknown_calls.may_be_same(refold, stock)
+        return _are_similar(refold, stock) and self._unknown_calls.may_be_same(refold, stock)
 
     def judge(self, result: TermRequests) -> None:
         """Count each request once. Requests that unlogged API calls may have caused are not
@@ -385,7 +385,7 @@ def _in_log_order(found: Iterable[_MatchedRequest]) -> list[_MatchedRequest]:
     return [one for *_, one in sorted(placed, key=itemgetter(0, 1))]
 
 
-def _alike(refold: SentRequest, stock: SentRequest) -> bool:
+def _are_similar(refold: SentRequest, stock: SentRequest) -> bool:
     """Whether both could be the same request with different content."""
     if refold.kind != stock.kind:
         return False

@@ -69,7 +69,11 @@ class LogZnodes:
         changed_at = self._changed.pop(path, None)
         last_read, self._read_at[path] = self._read_at.get(path, 0), seq
         if seen is None:
-            since = asked_at if znode is None else min(asked_at, self._since(znode.mzxid, asked_at))
+            since = (
+                asked_at
+                if znode is None
+                else min(asked_at, self._first_event_after(znode.mzxid, asked_at))
+            )
             self._of[path] = [ZnodeState(changed_at or since, znode)]
             return
         before = seen[-1]
@@ -117,7 +121,7 @@ class LogZnodes:
         place = bisect_left(self._zxids, znode.mzxid)
         return self._zxids_at[place - 1] if place else 0
 
-    def _since(self, zxid: int, otherwise: int) -> int:
+    def _first_event_after(self, zxid: int, otherwise: int) -> int:
         """The first event at which a transaction had certainly happened."""
         place = bisect_left(self._zxids, zxid)
         return self._zxids_at[place] if place < len(self._zxids) else otherwise

@@ -127,7 +127,7 @@ class _Explored(RecordedIncident):
         at_ms = schedule.ms_of(event.wall_ns)
         self._note_change(at_ms, observed.path, observed.change)
         if observed.path == znodes.CONTROLLER and observed.change == "deleted":
-            self._vacated(at_ms)
+            self._end_role(at_ms)
 
     def _broker_gone(self, event: Recorded, broker: int) -> None:
         """A crash. A stock controller in the broker has lost the role with it."""
@@ -140,7 +140,7 @@ class _Explored(RecordedIncident):
 
     # Controllers
 
-    def _vacated(self, at_ms: int) -> None:
+    def _end_role(self, at_ms: int) -> None:
         """Another controller lost the role."""
         holder, self._holder = self._holder, None
         brokers = self.schedule.brokers
@@ -280,7 +280,7 @@ class _Explored(RecordedIncident):
                 if was_active and not self._is_stopping:
                     schedule.add(DeleteControllerZnode(at_ms))
                 elif self._holder is not None:
-                    self._vacated(at_ms)
+                    self._end_role(at_ms)
             case _:
                 pass
         if self.is_settled:

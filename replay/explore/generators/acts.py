@@ -162,7 +162,7 @@ class ActMaker:
         if is_slow:
             made.append(self._slow_down(at_ms, targets))
         if is_slow or numbers.chance(40):
-            made += self._then(at_ms + numbers.choice(_SOON_MS), targets, route)
+            made += self._acts_after(at_ms + numbers.choice(_SOON_MS), targets, route)
         return made
 
     def outage(self, at_ms: int) -> list[Input]:
@@ -198,7 +198,7 @@ class ActMaker:
         if targets and numbers.chance(30):
             return made + self._replace(moment, targets, route)
         if targets:
-            return made + self._then(moment, targets, route)
+            return made + self._acts_after(moment, targets, route)
         return made + (self.elect(moment) if numbers.chance(50) else self.make(moment))
 
     def unfinished(self, at_ms: int) -> list[Input]:
@@ -208,7 +208,7 @@ class ActMaker:
             return []
         if self._numbers.chance(40):
             return made + self._replace(moment, targets, route)
-        return made + self._then(moment, targets, route)
+        return made + self._acts_after(moment, targets, route)
 
     def cancelled(self, at_ms: int) -> tuple[list[Input], int]:
         """A reassignment that stays under way is cancelled, mostly by the znode; when that is."""
@@ -261,7 +261,7 @@ class ActMaker:
         crash = CrashBroker(at_ms, broker, self._numbers.chance(30), ms)
         return [crash, ExpireSession(at_ms, f"broker {broker}")]
 
-    def _then(self, at_ms: int, targets: tuple[Target, ...], route: _Route) -> list[Input]:
+    def _acts_after(self, at_ms: int, targets: tuple[Target, ...], route: _Route) -> list[Input]:
         """What follows a reassignment."""
         numbers, one = self._numbers, targets[0]
         follows = numbers.below(10)
@@ -279,7 +279,7 @@ class ActMaker:
             old = [broker for broker in current if broker not in one.replicas] or current[:1]
             stopped = old if numbers.chance(70) else old[:1]
             stops = [StopBroker(at_ms, broker, numbers.choice(_SLOW_MS)) for broker in stopped]
-            return [*stops, *self._then(later_ms, targets, route)]
+            return [*stops, *self._acts_after(later_ms, targets, route)]
         return [DeleteControllerZnode(at_ms)]
 
     def _replace(self, at_ms: int, targets: tuple[Target, ...], route: _Route) -> list[Input]:

@@ -213,13 +213,15 @@ class FaultMaker:
         act = numbers.between(1, 12)
         process, successor = self._controller(), self._successor()
         return CrashController(
-            at_ms, process, act, when, _other(process, successor), self._duration()
+            at_ms, process, act, when, _successor_other_than(process, successor), self._duration()
         )
 
     def kill_controller(self, at_ms: int) -> Input:
         """A controller is killed; another process may take over."""
         process, successor = self._controller(), self._successor()
-        return KillController(at_ms, process, _other(process, successor), self._duration())
+        return KillController(
+            at_ms, process, _successor_other_than(process, successor), self._duration()
+        )
 
     def start_controller(self, at_ms: int) -> Input:
         """A controller starts."""
@@ -240,7 +242,7 @@ class FaultMaker:
         return Delay(at_ms, f"{one}>{other}", number, self._duration())
 
 
-def _other(process: str, successor: str) -> str:
+def _successor_other_than(process: str, successor: str) -> str:
     return SAME if successor == process else successor
 
 

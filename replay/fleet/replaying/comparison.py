@@ -163,7 +163,7 @@ class _LogComparison:
         if answered.folded.left_at != self._last_seq:
             return answered.folded.left_at == 0
         logged = recorded_decisions(self._reader, self._last_seq, {})
-        last = _without(self._decisions_from(answered, self._last_seq), logged.unknown)
+        last = _known_decisions(self._decisions_from(answered, self._last_seq), logged.unknown)
         stored = [one.key for one in logged.decisions]
         return [one.key for one in last[: len(stored)]] == stored
 
@@ -179,13 +179,13 @@ class _LogComparison:
         same = {one.key: one.rule for one in head if one.key in digests}
         judged.decided.update(one.rule for one in base)
         judged.decided.update(same.values())
-        if self._is_same(base, _without(head, unknown)):
+        if self._is_same(base, _known_decisions(head, unknown)):
             return
         request = FoldLog(self._log, with_contents=True, known=b"".join(common_keys(base, head)))
         if follower is not None:
             base = self._stored(self._decisions_from(follower.fold(request), begin))
         decided_by_version = self._decisions_from(self._fold(request), begin)
-        head = _without(decided_by_version, unknown)
+        head = _known_decisions(decided_by_version, unknown)
         judged.unjudged = len(decided_by_version) - len(head) - len(same)
         found = [one for one in divergences(base, head) if not self._is_unstored(one)]
         judged.differing.update(_differing(base, head, found))
@@ -247,7 +247,9 @@ def _time_of(reader: LogReader, seq: int) -> int:
     return 0 if found is None else found.wall_ns
 
 
-def _without(decisions: Sequence[Decision], unknown: Sequence[UnreadableCommand]) -> list[Decision]:
+def _known_decisions(
+    decisions: Sequence[Decision], unknown: Sequence[UnreadableCommand]
+) -> list[Decision]:
     """The decisions whose recorded counterpart is known."""
     of_seq: dict[int, list[UnreadableCommand]] = defaultdict(list)
     digests = set()

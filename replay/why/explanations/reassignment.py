@@ -57,7 +57,7 @@ def explain_reassignment(history: History) -> Finding:
         end = max((one.seq for one in facts if _ends(one)), default=history.cluster.seq)
         facts = [one for one in facts if one.seq <= end]
     pending = pending_deletions(history, view)
-    return Finding(first + _before(moves) + pending, facts, moves)
+    return Finding(first + _end_of_earlier(moves) + pending, facts, moves)
 
 
 def _answer(history: History, view: PartitionView, moves: Sequence[Move]) -> tuple[str, bool]:
@@ -80,7 +80,7 @@ def _ended_with_its_topic(view: PartitionView, move: Move) -> str:
     )
 
 
-def _before(moves: Sequence[Move]) -> str:
+def _end_of_earlier(moves: Sequence[Move]) -> str:
     """The end of the move before the last one, if it was undone."""
     before = last_undone(moves)
     if before is None or before is moves[-1]:
@@ -143,13 +143,15 @@ def _waiting(view: PartitionView, move: Move | None) -> str:
 
 def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
     begun = last((one for one in history.facts if _begins(one)), AssignmentWritten)
-    since = _since(move, begun)
+    since = _begin_of(move, begun)
     origin = broker_list(view.origin)
     name = f"The reassignment of {view.name} from {origin} to {broker_list(view.target)}"
     if view.reassignment_status in ("rolled back", "replaced"):
-        return f"{name}{since} is being {view.reassignment_status}{_by(history, view, move)}."
+        instead = _replicas_instead(history, view, move)
+        return f"{name}{since} is being {view.reassignment_status}{instead}."
     if move is not None and move.outcome == "being rolled back":
-        return f"{name}{since} is to be rolled back{_by(history, view, move)}; it was interrupted."
+        instead = _replicas_instead(history, view, move)
+        return f"{name}{since} is to be rolled back{instead}; it was interrupted."
     live = {one.id: one for one in history.cluster.brokers}
     lacking = {} if view.becoming else lacking_replicas(view, live)
     ignored = refusal_since(history, begun.seq if begun is not None else 0)
@@ -168,7 +170,7 @@ def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
     return f"{name}{since} has not ended yet{duration}: {blocking}.{rest}{slow}{more}"
 
 
-def _since(move: Move | None, begun: AssignmentWritten | None) -> str:
+def _begin_of(move: Move | None, begun: AssignmentWritten | None) -> str:
     """When a move began, or was found under way."""
     if move is not None and move.begun is not None:
         return f", begun at {move.begun},"
@@ -193,7 +195,7 @@ def _held_up(history: History) -> str:
     return f" {REASSIGN_CANCEL} does not cancel it, but it ends only when that znode is removed."
 
 
-def _by(history: History, view: PartitionView, move: Move | None) -> str:
+def _replicas_instead(history: History, view: PartitionView, move: Move | None) -> str:
     """The replicas that the partition gets instead, and why."""
     is_rollback = view.reassignment_status != "replaced"
     goes = (

@@ -30,7 +30,7 @@ def explain_term(history: History) -> Finding:
     facts = _facts(history, begun, ended)
     who = (ended or begun or roles[0]).broker
     if ended is not None:
-        when, reason = event_and_time(ended), _why(history, ended)
+        when, reason = event_and_time(ended), _reason_of_end(history, ended)
         first = f"Term {wanted} of broker {who} ended at {when}: {reason}."
         if begun is not None:
             first += f" It had begun at {event_and_time(begun)}." + predecessor_sentence(
@@ -85,7 +85,7 @@ def _without_controller(history: History, roles: list[RoleChanged]) -> str:
     return f"The log shows no current controller: at {event_and_time(found)} {found.text}."
 
 
-def _why(history: History, ended: RoleChanged) -> str:
+def _reason_of_end(history: History, ended: RoleChanged) -> str:
     why, because = ended.text, ended.because
     # The notice of an expired session says the same as its event.
     if because is not None and because.text and because.procedure != Expire.__name__:
