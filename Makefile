@@ -116,7 +116,7 @@ mutations-write: setup
 # After the rules, tries the mutants of changed functions, then others, for MINUTES; the order of the others differs for
 # each commit.
 ci-mutations: setup
-	$(BIN)/python -m tools.mutations --minutes $(or $(MINUTES),4) --base "$${BASE:-$$($(BIN)/python -m tools.diff_base)}"
+	$(BIN)/python -m tools.mutations --minutes $(or $(MINUTES),3) --base "$${BASE:-$$($(BIN)/python -m tools.diff_base)}"
 
 # Plants each race of docs/races.md as a defect; the race explorer must find it.
 races: setup

@@ -36,7 +36,7 @@ def families(metrics: Sequence[Metric], samples: Iterable[TimedSample]) -> Itera
         yield _family(metric, found)
         if metric.kind == "summary":
             # A counter's family would have the name that the summary's count has already.
-            counts = Family(metric.name + _COUNT + _TOTAL, _about(metric), "unknown")
+            counts = Family(metric.name + _COUNT + _TOTAL, _help_text(metric), "unknown")
             for sample, time_s in _by_labels(found):
                 if sample.name == metric.name + _COUNT:
                     labels = dict(sample.labels)
@@ -46,7 +46,7 @@ def families(metrics: Sequence[Metric], samples: Iterable[TimedSample]) -> Itera
 
 def _family(metric: Metric, samples: Iterable[TimedSample]) -> Family:
     name = metric.name.removesuffix(_TOTAL) if metric.kind == "counter" else metric.name
-    family = Family(name, _about(metric), metric.kind)
+    family = Family(name, _help_text(metric), metric.kind)
     for sample, time_s in _by_labels(samples):
         family.add_sample(sample.name, dict(sample.labels), sample.value, timestamp=time_s)
     return family
@@ -62,11 +62,11 @@ def _by_labels(samples: Iterable[TimedSample]) -> Iterator[TimedSample]:
         yield from found
 
 
-def _about(metric: Metric) -> str:
+def _help_text(metric: Metric) -> str:
     return f"{metric.about} Unit: {metric.unit}." if metric.unit else metric.about
 
 
-class _Given(Collector):
+class _FamilyCollector(Collector):
     def __init__(self, found: Iterable[Family]) -> None:
         self._found = list(found)
 
@@ -78,11 +78,11 @@ class _Given(Collector):
 def openmetrics_text(metrics: Sequence[Metric], samples: Iterable[TimedSample]) -> str:
     """Samples in the OpenMetrics text format."""
     text: bytes = openmetrics.generate_latest(  # type: ignore[no-untyped-call]
-        _Given(families(metrics, samples))
+        _FamilyCollector(families(metrics, samples))
     )
     return text.decode()
 
 
 def prometheus_text(metrics: Sequence[Metric], samples: Iterable[TimedSample]) -> str:
     """Samples in the text format of Prometheus, for the textfile collector of node_exporter."""
-    return prometheus.generate_latest(_Given(families(metrics, samples))).decode()
+    return prometheus.generate_latest(_FamilyCollector(families(metrics, samples))).decode()

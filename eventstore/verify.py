@@ -55,7 +55,7 @@ def verify(path: Path) -> VerifyReport:
         try:
             checks.segment(segment)
         except LogCorrupt as error:
-            checks.found(segment, error.record or "file", error.text)
+            checks.add_damage(segment, error.record or "file", error.text)
         if len(checks.damages) >= DAMAGES_MAX:
             break
     folder = path if path.is_dir() else path.parent
@@ -183,7 +183,7 @@ class _Checks:
         self._answered = 0
         """The last event whose commands an event of the log answers."""
 
-    def found(self, file: Path, record: str, text: str) -> None:
+    def add_damage(self, file: Path, record: str, text: str) -> None:
         """Record a finding."""
         if len(self.damages) < DAMAGES_MAX:
             self.damages.append(Damage(str(file), record, text))
@@ -230,9 +230,9 @@ class _Checks:
             )
             self._closed = closing is not None
             if closing and not self.damages and closing.tip != self._tip:
-                self.found(path, "closing record", _difference(closing.tip, self._tip))
+                self.add_damage(path, "closing record", _difference(closing.tip, self._tip))
             if last_cause > last_seq and not self.damages:
-                self.found(path, f"command of event {last_cause}", _without_event(last_seq))
+                self.add_damage(path, f"command of event {last_cause}", _without_event(last_seq))
             self._last_cause = max(self._last_cause, last_cause)
             self._check_commands_complete(segment)
 
@@ -243,25 +243,25 @@ class _Checks:
             return
         if self._last_cause < self._answered >= (self._first_seq or 1):
             text = _without_commands(self._last_cause)
-            self.found(segment.path, f"commands of event {self._answered}", text)
+            self.add_damage(segment.path, f"commands of event {self._answered}", text)
 
     def _check_header(self, path: Path, header: Header, before: Tip | None) -> None:
         if self._first_seq is None:
             self._first_seq = header.first_seq
         elif header.predecessor is None:
-            self.found(path, "header", "has no predecessor: the file belongs to another log")
+            self.add_damage(path, "header", "has no predecessor: the file belongs to another log")
         if self._closed:
-            self.found(path, "header", "the segment before it has a closing record")
+            self.add_damage(path, "header", "the segment before it has a closing record")
         if before and header.predecessor and before != header.predecessor and not self.damages:
             text = (
                 "the end of the previous segment does not match: "
                 f"{_difference(header.predecessor, before)}"
             )
-            self.found(path, "header", text)
+            self.add_damage(path, "header", text)
 
     def _check_file(self, segment: Segment) -> None:
         for fault in _file_faults(segment):
-            self.found(segment.path, "file", fault)
+            self.add_damage(segment.path, "file", fault)
 
     def _check_events(self, segment: Segment, tip: Tip, end: int) -> tuple[int, bytes]:
         """The number and chain value of the last event. Commands of answers after event `end` may
@@ -271,7 +271,7 @@ class _Checks:
             for row in rows:
                 fault = chain.event_fault(previous, expected, row)
                 if fault:
-                    self.found(segment.path, f"event {row[0]}", fault)
+                    self.add_damage(segment.path, f"event {row[0]}", fault)
                 else:
                     self._note_answered(EventRecord._make(row[:-1]), end)
                 previous, expected = chain.value_of(row), chain.number_of(row) + 1
@@ -290,7 +290,7 @@ class _Checks:
                 cause, ordinal = row[0], row[1]
                 fault = chain.command_fault(previous, row)
                 if fault:
-                    self.found(segment.path, f"command {cause}.{ordinal}", fault)
+                    self.add_damage(segment.path, f"command {cause}.{ordinal}", fault)
                 previous, number = chain.value_of(row), number + 1
                 last_cause = max(last_cause, cause if isinstance(cause, int) else 0)
         self._commands += number

@@ -39,7 +39,7 @@ class ShadowCommand(NamedTuple):
     since: int
 
     @classmethod
-    def of(cls, fold: ShadowFold, issued: Issued) -> "ShadowCommand":
+    def from_fold(cls, fold: ShadowFold, issued: Issued) -> "ShadowCommand":
         """A command that the fold has just issued, at the last record that was folded."""
         return cls(issued, fold.seq, fold.now_ms * _NS_A_MS, fold.cause, fold.since)
 
@@ -55,7 +55,7 @@ class ShadowObserver(FoldObserver, Checkpointed):
 
     def issues(self, issued: Issued) -> None:
         """Note a command."""
-        self.commands.append(ShadowCommand.of(self.fold, issued))
+        self.commands.append(ShadowCommand.from_fold(self.fold, issued))
 
 
 class DerivedWrites(Generic[Write]):
@@ -127,11 +127,11 @@ def shadow_folds(
             log, end, "kafka", settings, progress, follow, replies=replies
         )
         records = read_records(log, "deriving decisions", end, progress)
-        agreement = checker.run(records if last is None else _until(records, last))
+        agreement = checker.run(records if last is None else _records_until(records, last))
         yield ShadowedRange(log, checker.index, agreement, sessions)
 
 
-def _until(records: Iterator[ImportedRecord], last: int) -> Iterator[ImportedRecord]:
+def _records_until(records: Iterator[ImportedRecord], last: int) -> Iterator[ImportedRecord]:
     """The records up to a record, including the one after it that classifies it."""
     for record, event in records:
         if record.seq > last and record.cause != last:

@@ -86,7 +86,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--minutes",
         type=float,
-        help="Begin tests for so long and skip the others. After each commit, other files are "
+        help="Begin tests for this time and skip the others. After each commit, other files are "
         "first.",
     )
 

@@ -12,7 +12,7 @@ from controller.core.api_requests.received_request import ClientIdentity
 from controller.core.values import Broker
 
 
-class TopicAsked(Struct, frozen=True, array_like=True):
+class RequestedTopic(Struct, frozen=True, array_like=True):
     """A topic of the request, by name or by id."""
 
     name: str | None = None
@@ -26,7 +26,7 @@ class MetadataQuery(Struct, frozen=True):
 
     client: ClientIdentity
     listener: str
-    topics: tuple[TopicAsked, ...] | None
+    topics: tuple[RequestedTopic, ...] | None
     with_topic_operations: bool = False
     with_cluster_operations: bool = False
 

@@ -190,7 +190,7 @@ class ApiEndpoint:
             raise
         finally:
             theirs.close()
-        link = await FrontLink.over(ours)
+        link = await FrontLink.open(ours)
         link.send(self._setup())
         link.send(LiveBrokerList(self._brokers))
         link.send(self._address_rates)

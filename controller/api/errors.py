@@ -22,7 +22,7 @@ class NoUpstream(ApiError):
     """No live broker accepts or answers a request that is to be forwarded."""
 
 
-class NotPassedOn(ApiError):
+class NotForwarded(ApiError):
     """A request is for a broker, which would not know the client. This is no fault: the client
     tries another broker."""
 
@@ -36,9 +36,9 @@ class HandshakeTimedOut(RequestRejected):
     """A client did not complete the TLS handshake and the login in time."""
 
 
-class SessionOver(ApiError):
+class SessionEnded(ApiError):
     """A client sends a request after the time of its login. This is no fault: it connects again."""
 
 
 class IdleTooLong(ApiError):
-    """A client sent no request for so long that its connection is closed."""
+    """A client sent no request for longer than a connection may be idle, which is closed then."""

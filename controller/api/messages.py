@@ -210,7 +210,7 @@ class FrontLink:
         self._writer = writer
 
     @classmethod
-    async def over(cls, end: socket.socket) -> "FrontLink":
+    async def open(cls, end: socket.socket) -> "FrontLink":
         """Use a connected socket; the link owns it from now on."""
         reader, writer = await asyncio.open_connection(sock=end, limit=_READ_AHEAD_BYTES)
         return cls(reader, writer)

@@ -141,7 +141,7 @@ def with_setting_options(command: Callable[..., None]) -> Callable[..., None]:
     def with_given(**values: Any) -> None:
         options = {one.name: values.pop(one.name) for one in shared}
         config = options.pop("config")
-        command(GivenSettings(command.__name__, _given(options), config), **values)
+        command(GivenSettings(command.__name__, _raw_settings(options), config), **values)
 
     # typer derives the options from these.
     parameters = [*shared, *own]
@@ -150,7 +150,7 @@ def with_setting_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_given
 
 
-def _given(options: dict[str, str | bool | None]) -> list[RawSetting]:
+def _raw_settings(options: dict[str, str | bool | None]) -> list[RawSetting]:
     keys = {setting.flag: setting.key for setting in SETTINGS if setting.flag}
     flags = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
     return [

@@ -118,11 +118,11 @@ def _entries(part: TopicEntries[Any]) -> bytes:
         return encoded
     if part.whole is None or not isinstance(part[0], LeaderAndIsrPartition):
         return _without_header(part)
-    each = _each(part.whole)
+    each = _encode_partitions(part.whole)
     return b"".join([each[place] for place in part.places])
 
 
-def _each(whole: PreparedPartitions) -> list[bytes]:
+def _encode_partitions(whole: PreparedPartitions) -> list[bytes]:
     """The LeaderAndIsr entries of a prepared topic: one is sent to all brokers with a replica."""
     each = whole.encoded.get(_FORM)
     if each is None:
@@ -137,7 +137,7 @@ def encode_entries_ahead(prepared: PreparedTopic, *, for_all: bool) -> None:
     if for_all:
         parts += prepared.leader_and_isr.values()
     elif prepared.update_metadata.whole is not None:
-        _each(prepared.update_metadata.whole)
+        _encode_partitions(prepared.update_metadata.whole)
     for part in parts:
         part.encoded[_FORM] = _entries(part)
 

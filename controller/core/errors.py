@@ -31,5 +31,5 @@ class ZnodeError(CoreError):
     """The content of a znode cannot be used; the text names its path."""
 
 
-class TermOver(BaseException):
+class TermEnded(BaseException):
     """Thrown into the running procedure when its session has ended; nothing may catch it."""

@@ -31,7 +31,7 @@ class FoldObserver:
         """A procedure begins."""
 
     def ends(self) -> None:
-        """The procedure ended. Not called if the end of its term broke it off (TermOver)."""
+        """The procedure ended. Not called if the end of its term broke it off (TermEnded)."""
 
     def pauses(self) -> None:
         """The procedure pauses, because an urgent controller event goes first."""

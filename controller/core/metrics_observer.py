@@ -57,7 +57,7 @@ _NS_PER_MS: Final = 1_000_000
 _NS_PER_S: Final = 1_000_000_000
 
 _IDLE_NS_MAX: Final = 300 * _NS_PER_S
-"""After so long without a controller event, Kafka empties the histogram of the queue times
+"""After this time without a controller event, Kafka empties the histogram of the queue times
 (ControllerEventManager.eventQueueTimeTimeoutMs)."""
 
 _IN_ZOOKEEPER_MODE: Final = 4
@@ -251,8 +251,8 @@ class MetricsObserver(FoldObserver):
             self._timers[running.state.timer].add(spent_ns / _NS_PER_MS)
 
     def _end_response(self) -> None:
-        """Kafka queues an event for every LeaderAndIsr response. Here only those wait that concern
-        log directories."""
+        """Kafka queues an event for every LeaderAndIsr response. The daemon queues
+        only responses about log directories."""
         if self._is_unhandled_response:
             self._is_unhandled_response = False
             self._timers[LEADER_AND_ISR_TIMER].add(0.0)

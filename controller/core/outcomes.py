@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
 from controller.core.commands import CommandId
-from controller.core.errors import TermOver, ZnodeError
+from controller.core.errors import TermEnded, ZnodeError
 from controller.core.events import (
     BrokerResponded,
     ChildrenRead,
@@ -201,7 +201,7 @@ CONNECTED: Final = Wait(None, None)
 PAUSE: Final = Wait(None, None)
 """Long work is between two parts: urgent controller events are handled before it resumes."""
 TERM_END: Final = Wait(None, None)
-"""The session is known to have ended: only TermOver ends this wait."""
+"""The session is known to have ended: only TermEnded ends this wait."""
 
 
 @types.coroutine
@@ -212,5 +212,5 @@ def suspend(wait: Wait) -> Generator[Wait, Any, Any]:
 
 def break_off(procedure: Coroutine[Wait, Any, None]) -> None:
     """End a procedure at its current await, because its session has ended."""
-    with suppress(TermOver):
-        procedure.throw(TermOver())
+    with suppress(TermEnded):
+        procedure.throw(TermEnded())

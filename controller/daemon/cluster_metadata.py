@@ -14,7 +14,7 @@ from controller.api.cluster_metadata import (
     ClusterMetadata,
     MetadataQuery,
     PartitionMetadata,
-    TopicAsked,
+    RequestedTopic,
     TopicMetadata,
 )
 from controller.core.api_requests.received_request import ClientIdentity
@@ -113,7 +113,9 @@ class _Answer:
         context = self._context
         if self._query.topics is None:
             for name in context.known_topics():
-                if context.is_in_metadata(name) and self._may(DESCRIBE, topic_resource(name)):
+                if context.is_in_metadata(name) and self._is_allowed(
+                    DESCRIBE, topic_resource(name)
+                ):
                     yield self._of_topic(context.topics[name])
             return
         for asked in self._query.topics:
@@ -124,7 +126,7 @@ class _Answer:
         describe it."""
         if not self._query.with_cluster_operations:
             return None
-        if not self._may(DESCRIBE, THE_CLUSTER):
+        if not self._is_allowed(DESCRIBE, THE_CLUSTER):
             return 0
         return self._operations(THE_CLUSTER, CLUSTER_OPERATIONS)
 
@@ -132,14 +134,14 @@ class _Answer:
         topic = self._context.topics_by_id.get(topic_id or b"")
         if topic is None or not self._context.is_in_metadata(topic.name):
             return TopicMetadata(UNKNOWN_TOPIC_ID, None, topic_id)
-        if not self._may(DESCRIBE, topic_resource(topic.name)):
+        if not self._is_allowed(DESCRIBE, topic_resource(topic.name)):
             return TopicMetadata(TOPIC_AUTHORIZATION_FAILED, None, topic_id)
         return self._of_topic(topic)
 
-    def _of_name(self, asked: TopicAsked) -> TopicMetadata:
+    def _of_name(self, asked: RequestedTopic) -> TopicMetadata:
         name = asked.name or ""
         is_internal = name in INTERNAL_TOPICS
-        if not self._may(DESCRIBE, topic_resource(name)):
+        if not self._is_allowed(DESCRIBE, topic_resource(name)):
             return TopicMetadata(TOPIC_AUTHORIZATION_FAILED, name, None, is_internal)
         if self._context.is_in_metadata(name):
             return self._of_topic(self._context.topics[name])
@@ -192,9 +194,9 @@ class _Answer:
         return found is not None and found.endpoint(self._query.listener) is not None
 
     def _operations(self, resource: Resource, codes: dict[str, int]) -> int:
-        return sum(1 << code for name, code in codes.items() if self._may(name, resource))
+        return sum(1 << code for name, code in codes.items() if self._is_allowed(name, resource))
 
-    def _may(self, operation: str, resource: Resource) -> bool:
+    def _is_allowed(self, operation: str, resource: Resource) -> bool:
         if self._rules is None:
             return True
         acls, client = self._context.acls, self._query.client

@@ -34,7 +34,7 @@ class DroppedTopics(FoldObserver):
         self._topics += topics
 
     def free_some(self) -> None:
-        """Free so many topics that the event loop is not held up."""
+        """Free some topics: few enough that the event loop is not held up."""
         partitions = 0
         while self._topics and partitions < _FREED_TOGETHER:
             topic = self._topics.pop()

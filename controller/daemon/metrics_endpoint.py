@@ -27,7 +27,7 @@ from controller.settings.parsing import HostAndPort
 logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS_MAX: Final = 10.0
-"""A request fails if the event loop does not answer for so long."""
+"""A request fails if the event loop does not answer within this time."""
 _OK: Final = "200 OK"
 _UNAVAILABLE: Final = "503 Service Unavailable"
 _TEXT: Final = ("Content-Type", "text/plain; charset=utf-8")

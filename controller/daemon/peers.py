@@ -21,34 +21,63 @@ class ZooKeeper(Protocol):
     """The interface of the ZooKeeper connection."""
 
     @property
-    def silent_ms_at_end(self) -> int: ...
-    def submit(self, command_id: CommandId, command: ZooKeeperCommand, /) -> None: ...
-    async def run(self) -> None: ...
-    async def close(self) -> None: ...
+    def silent_ms_at_end(self) -> int:
+        """How long ZooKeeper had sent nothing when the last session ended."""
+
+    def submit(self, command_id: CommandId, command: ZooKeeperCommand, /) -> None:
+        """Carry out a command; its outcome becomes an event."""
+
+    async def run(self) -> None:
+        """Keep a session until the connection is closed."""
+
+    async def close(self) -> None:
+        """Close the session and the connection."""
 
 
 class Channels(Protocol):
     """The interface of the broker channels."""
 
-    def open(self, command: OpenChannel, /) -> None: ...
-    def close(self, command: CloseChannel, /) -> None: ...
-    def probe(self, command: ProbeBroker, /) -> None: ...
+    def open(self, command: OpenChannel, /) -> None:
+        """Open the channel to a broker."""
+
+    def close(self, command: CloseChannel, /) -> None:
+        """Close the channel to a broker."""
+
+    def probe(self, command: ProbeBroker, /) -> None:
+        """Find out whether a broker's process can be reached; the result becomes an event."""
+
     def send(
         self,
         command_id: CommandId,
         request: LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest,
         /,
-    ) -> None: ...
-    def close_all(self) -> None: ...
-    async def run(self) -> None: ...
+    ) -> None:
+        """Queue a request; the response of the broker becomes an event."""
+
+    def close_all(self) -> None:
+        """Close the channels to all brokers."""
+
+    async def run(self) -> None:
+        """Send requests until cancelled."""
 
 
 class Endpoint(Protocol):
     """The interface of the Kafka protocol endpoint."""
 
-    def answer(self, answer: ApiResponse, /) -> None: ...
-    def answer_later(self, request: int, /) -> None: ...
-    def throttle(self, request: int, until_ms: int, /) -> None: ...
-    def set_brokers(self, brokers: Sequence[Broker], /) -> None: ...
-    async def close(self) -> None: ...
-    async def run(self) -> None: ...
+    def answer(self, answer: ApiResponse, /) -> None:
+        """Send a response to the client that waits for it."""
+
+    def answer_later(self, request: int, /) -> None:
+        """The response to a request follows later: release the request's resources."""
+
+    def throttle(self, request: int, until_ms: int, /) -> None:
+        """Delay the response to a request until a time."""
+
+    def set_brokers(self, brokers: Sequence[Broker], /) -> None:
+        """Use these brokers to forward requests."""
+
+    async def close(self) -> None:
+        """Stop accepting requests, and close the connections."""
+
+    async def run(self) -> None:
+        """Serve requests until cancelled."""

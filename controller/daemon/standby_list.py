@@ -69,14 +69,14 @@ class StandbyList:
         while True:
             changed = client.changed
             try:
-                self.others = await self._look(client)
+                self.others = await self._read_standbys(client)
                 self._fault = ""
             except ZooKeeperUnavailable as error:
                 self.others = None
                 self._report(str(error))
             await changed.wait()
 
-    async def _look(self, client: ZooKeeperClient) -> list[StandbyStatus]:
+    async def _read_standbys(self, client: ZooKeeperClient) -> list[StandbyStatus]:
         names = await client.children(STANDBYS, watch=True)
         if self._name not in names:
             # At the start, and after the end of the session that had the znode.

@@ -23,7 +23,7 @@ from controller.settings.parsing import SOCKET_PATH_BYTES_MAX
 logger = logging.getLogger(__name__)
 
 _BACKLOG: Final = 8
-"""asyncio accepts so many connections in one turn of the event loop."""
+"""asyncio accepts at most this many connections in one turn of the event loop."""
 _PARTIAL_SUFFIX: Final = "~"
 
 

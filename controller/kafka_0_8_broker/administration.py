@@ -55,7 +55,7 @@ async def add_brokers(zookeeper: ZooKeeperClient, brokers: Sequence[int]) -> lis
 
 async def remove_brokers(zookeeper: ZooKeeperClient, brokers: Sequence[int]) -> None:
     """Delete the state paths of brokers that are not registered and have no replicas."""
-    known = await _known(zookeeper)
+    known = await _brokers_with_state_path(zookeeper)
     queues = {one: await zookeeper.children(znodes.state_path(one)) for one in known}
     assigned = Assignments()
     for name in await _partitions(zookeeper):
@@ -70,7 +70,7 @@ async def create_topic(
     zookeeper: ZooKeeperClient, topic: str, assignment: Mapping[int, tuple[int, ...]]
 ) -> None:
     """Create a topic with the replicas of each partition."""
-    known = await _known(zookeeper)
+    known = await _brokers_with_state_path(zookeeper)
     operations = admin.create_topic(topic, assignment, known)
     if await zookeeper.exists(znodes.topic_path(topic)):
         raise AdminError(f"topic {topic} cannot be created: it exists already")
@@ -113,7 +113,7 @@ async def _deletion(zookeeper: ZooKeeperClient, topic: str) -> list[WriteOperati
             )
     moved = znodes.reassigned_topic_path(topic)
     moves = await zookeeper.children(moved) if await zookeeper.exists(moved) else None
-    known = await _known(zookeeper)
+    known = await _brokers_with_state_path(zookeeper)
     return admin.delete_topic(topic, stored, known, moves=moves, epoch=epoch)
 
 
@@ -127,7 +127,7 @@ async def reassign(
         (found,) = await zookeeper.read((znodes.reassigned_path(*name),))
         version = None if found is None else found.version
     existing = await _existing(zookeeper, admin.paths_of_reassignment(*name))
-    known = await _known(zookeeper)
+    known = await _brokers_with_state_path(zookeeper)
     operations = admin.reassign(*name, replicas, known, existing, replaces=version)
     await _write(zookeeper, operations)
 
@@ -136,7 +136,7 @@ def _data(znode: Znode | None) -> bytes | None:
     return None if znode is None else znode.data
 
 
-async def _known(zookeeper: ZooKeeperClient) -> list[int]:
+async def _brokers_with_state_path(zookeeper: ZooKeeperClient) -> list[int]:
     """The brokers with a state path."""
     return await _numbers(zookeeper, znodes.STATE)
 

@@ -17,7 +17,7 @@ RECORDS: Final = 2
 _NONE: Final = -1
 _SECONDS_MAX: Final = 20
 _REQUEST_MS_MAX: Final = 10_000
-"""The producer retries so long, and then reports the broker's error."""
+"""The producer retries for this time, and then reports the broker's error."""
 _FAILURES: Final = (KafkaError, OSError, ValueError, TimeoutError)
 
 

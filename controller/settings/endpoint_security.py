@@ -134,7 +134,7 @@ def _token_rules(entry: LoginEntry, setting: str) -> TokenRules:
 
 def _tls(keys: SecurityKeys, listener: str, is_sasl: bool) -> TlsSettings:
     key = "ssl.client.auth"
-    given = keys.given(key)
+    given = keys.find(key)
     is_of_listener = given is not None and given.key.removeprefix(OWN).startswith(OF_LISTENER)
     client_auth = (keys.text(key) or "none").lower()
     if client_auth not in _CLIENT_AUTH:

@@ -82,12 +82,12 @@ class SecurityKeys:
 
     def name(self, key: str) -> str:
         """The key as the file has it, or as it should."""
-        given = self.given(key)
+        given = self.find(key)
         return given.key if given else self._prefix + key
 
     def shown(self, key: str) -> str:
         """Key and value for messages, with references in place of what they lead to."""
-        given = self.given(key)
+        given = self.find(key)
         return f"{self.name(key)}={given.given if given else ''}"
 
     def shown_or(self, key: str, default: str) -> str:
@@ -95,7 +95,7 @@ class SecurityKeys:
         default in place of no value."""
         return self.shown(key) if self.text(key) else f"{self.name(key)}={default}"
 
-    def given(self, key: str) -> RawSetting | None:
+    def find(self, key: str) -> RawSetting | None:
         """The setting, which may be empty."""
         whole = self._prefix + key
         for name in (of_listener(self._listener, whole), whole) if self._listener else (whole,):
@@ -106,10 +106,11 @@ class SecurityKeys:
 
     def text(self, key: str) -> str | None:
         """The value; None if it is empty, too."""
-        given = self.given(key)
+        given = self.find(key)
         return given.text if given and given.text else None
 
     def password(self, key: str) -> Password | None:
+        """The value of a key as a password; None if it is not set."""
         text = self.text(key)
         return Password(text) if text is not None else None
 
@@ -222,7 +223,7 @@ def read_tls(keys: SecurityKeys, prefix: str, protocols: tuple[str, ...] = ()) -
     """The keys below `ssl.`; `prefix` begins the keys in messages. `protocols`: by default those of
     enabled.protocols. Raises SecurityError."""
     protocols = protocols or keys.words("enabled.protocols") or _PROTOCOLS
-    identification = keys.given("endpoint.identification.algorithm")
+    identification = keys.find("endpoint.identification.algorithm")
     algorithm = "https" if identification is None else identification.text.lower()
     if algorithm not in ("https", ""):
         shown = keys.shown("endpoint.identification.algorithm")

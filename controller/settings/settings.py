@@ -287,20 +287,20 @@ def _broker_settings(layers: list[list[RawSetting]], problems: list[str]) -> dic
         if problem := problem_with(one.key, one.text):
             given = f"{one.key}={one.given} ({one.source})"
             problems.append(f"{given}: a broker would not start with it: {problem}")
-    ours = {key: effective_setting(key, layers) for key in BROKER_KEYS if key in BY_KEY}
-    return {key: one.text for key, one in (found | ours).items() if one}
+    settings = {key: effective_setting(key, layers) for key in BROKER_KEYS if key in BY_KEY}
+    return {key: one.text for key, one in (found | settings).items() if one}
 
 
 def _config_entries(layers: list[list[RawSetting]]) -> tuple[ConfigEntry, ...]:
     """All settings with a Kafka key, with their source: set, or a default, which may differ from
     Kafka's. There are no passwords among them, because refold has none."""
     *_, file = layers
-    ours = {
+    settings = {
         key: _entry(key, effective_setting(key, layers), BY_KEY[key].default) for key in _KAFKAS
     }
     of_topics = {one.key: one for one in file if one.text and one.key in TOPIC_KEYS}
-    theirs = {key: _entry(key, of_topics.get(key), default_of(key)) for key in TOPIC_KEYS}
-    return tuple(one for _, one in sorted((ours | theirs).items()))
+    topic_defaults = {key: _entry(key, of_topics.get(key), default_of(key)) for key in TOPIC_KEYS}
+    return tuple(one for _, one in sorted((settings | topic_defaults).items()))
 
 
 def _entry(key: str, given: RawSetting | None, default: str | None) -> ConfigEntry:

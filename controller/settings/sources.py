@@ -24,6 +24,7 @@ class RawSetting(NamedTuple):
 
     @property
     def given(self) -> str:
+        """The text for messages: a reference instead of its value."""
         return self.reference or self.text
 
 

@@ -33,7 +33,7 @@ class LeaderAndIsrFragments:
         self._known: dict[int, bytes] = {}
         self._kept: list[tuple[LeaderAndIsrPartition, ...]] = []
 
-    def of(self, partitions: tuple[LeaderAndIsrPartition, ...]) -> list[bytes]:
+    def encode_all(self, partitions: tuple[LeaderAndIsrPartition, ...]) -> list[bytes]:
         """The encoded partitions, in order."""
         self._kept.append(partitions)
         known, encode, plain_tail = self._known, self.states.encode, self.plain_tail
@@ -89,7 +89,7 @@ def topic_encoding(
     with_topic_ids = version >= _FIRST_WITH_TOPIC_IDS
     return TopicEncoding(
         f"LeaderAndIsr {version}",
-        fragments.of,
+        fragments.encode_all,
         fragments.states,
         fragments.plain_tail,
         lambda partitions: list(map(fragments.tail, partitions)),

@@ -20,7 +20,7 @@ class ZnodeAcls(NamedTuple):
     general: bytes
     sensitive: bytes
 
-    def of(self, path: str) -> bytes:
+    def acl_of(self, path: str) -> bytes:
         """The list of a new znode; `path` is without the chroot."""
         return self.sensitive if path.startswith(_SENSITIVE) else self.general
 

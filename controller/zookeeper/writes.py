@@ -93,7 +93,7 @@ class IndependentWrites(Work):
         encoded, operations = self._with.encoded, self._operations
         named = [(encoded((one := operations[place]).path), one) for place in places]
         return ZooKeeperRequest(
-            bulk.multi_request(named, self._with.acls.of, self._guard), size, places
+            bulk.multi_request(named, self._with.acls.acl_of, self._guard), size, places
         )
 
     def _cut(self) -> tuple[Sequence[int], int]:
@@ -127,7 +127,7 @@ class IndependentWrites(Work):
             case SetData(data=data):
                 size += len(data)
             case Create(path, data) | CreateSequential(path, data):
-                size += len(data) + len(self._with.acls.of(path))
+                size += len(data) + len(self._with.acls.acl_of(path))
         return size
 
     @property
@@ -260,7 +260,7 @@ class AtomicWrite(_OneRequest):
 
     def _body(self) -> bytes:
         named = [(self._with.encoded(one.path), one) for one in self._operations]
-        return bulk.multi_request(named, self._with.acls.of, None)
+        return bulk.multi_request(named, self._with.acls.acl_of, None)
 
     def reply(self, token: object, error: int, frame: bytes) -> Iterator[OutcomeEvent]:
         if error != OK:

@@ -163,7 +163,7 @@ class ConformanceChecker:
                 self._last_seq = record.seq
             time_ms = record.wall_ns // _NS
             for one in self._controllers.values():
-                one.at(record.seq, time_ms, self._state.zxid)
+                one.advance(record.seq, time_ms, self._state.zxid)
             match event:
                 case Transaction():
                     self._transaction(record, event, found)
@@ -288,7 +288,7 @@ class ConformanceChecker:
             return
         if controller is None:
             controller = self._new(one.session, found.broker)
-            controller.at(record.seq, one.time_ms, self._state.zxid)
+            controller.advance(record.seq, one.time_ms, self._state.zxid)
         overlay = self._free if what == "election" and error else {}
         if isinstance(found, RequestInferred):
             controller.infer(self.index.inferred.whole_request(found))

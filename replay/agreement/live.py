@@ -60,7 +60,7 @@ from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.znode_view import ZnodeView
 
 SETTLED_MS: Final = 20_000
-"""The checker follows so long after the newest record. Another order of the events since then may
+"""The checker follows this time after the newest record. Another order of the events since then may
 explain a divergence, and a broker that does not answer shows when its session expires (18 s)."""
 WINDOW_MAX: Final = 50_000
 """A window of more records is compared without waiting for more evidence."""
@@ -120,7 +120,7 @@ class _SearchTime:
         """Whether an assumption was not tried for lack of time."""
 
     def check(self, runs: int = 1) -> bool:
-        """Returns whether so many more comparisons may begin. If not, the search is over."""
+        """Returns whether `runs` more comparisons may begin. If not, the search is over."""
         is_late = time.monotonic() + runs * self._compared_s > self._end
         self.is_over |= is_late or self._is_stopping()
         return not self.is_over

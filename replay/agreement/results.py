@@ -114,9 +114,9 @@ class DetailedTally(Tally):
         self.inputs += other.inputs
         self.unjudged += other.unjudged
         self.include(other)
-        for mine, theirs in ((self.by_kind, other.by_kind), (self.by_rule, other.by_rule)):
-            for name, tally in theirs.items():
-                mine.setdefault(name, Tally()).include(tally)
+        for tallies, others in ((self.by_kind, other.by_kind), (self.by_rule, other.by_rule)):
+            for name, tally in others.items():
+                tallies.setdefault(name, Tally()).include(tally)
         for one in other.explained:
             self.add_explained(one)
 
@@ -322,7 +322,7 @@ def _of_request(one: RequestDivergence, epoch: int) -> Divergence:
         "request",
         one.what,
         request.kind,
-        max(each.seq for each in (one.ours, one.theirs) if each is not None),
+        max(each.seq for each in (one.refold, one.stock) if each is not None),
         request.since or request.seq,
         0,
         request.broker,

@@ -36,7 +36,7 @@ from replay.cli.health_report import (
 from replay.cli.health_sources import ClusterReading, from_daemon, from_log, from_zookeeper
 from replay.cli.options import At, Json, log_position
 from replay.cli.single_options import SingleOptions
-from replay.cli.stuck_registrations import RegistrationLooks
+from replay.cli.stuck_registrations import RegistrationProbes
 from replay.cluster_view.selecting import selected
 from replay.cluster_view.views import ClusterView
 from replay.errors import ReplayError
@@ -51,7 +51,7 @@ _CLEAR: Final = "\x1b[H\x1b[J"
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-_Look = Callable[[], ClusterReading]
+_ReadCluster = Callable[[], ClusterReading]
 
 
 _Source = Annotated[
@@ -172,9 +172,9 @@ def health(
     is_live = log is None and daemon is None
     access = _access(zookeeper, config) if is_live or config is not None else None
     security = PLAIN if access is None else access.brokers
-    registrations = RegistrationLooks(patience, bootstrap_server, security)
+    registrations = RegistrationProbes(patience, bootstrap_server, security)
     topics = topic or []
-    look = _look(log, access, daemon, topics, at, registrations, waits=not watch)
+    read = _reader_of(log, access, daemon, topics, at, registrations, waits=not watch)
     options = _probe_options(
         probe, watch, topics, None if is_live else bootstrap_server, command_config
     )
@@ -185,7 +185,7 @@ def health(
 
     def report() -> Report:
         nonlocal asked
-        moment = look()
+        moment = read()
         cluster = selected(moment.cluster, topics)
         if asked == MinInsyncReplicas() and _needs_brokers(cluster, min_insync_replicas):
             asked = asyncio.run(ask_brokers(moment.brokers, security))
@@ -294,16 +294,16 @@ def _access(zookeeper: str | None, config: Path | None) -> ClusterAccess:
         raise typer.BadParameter("; ".join(error.problems), param_hint=hint) from None
 
 
-def _look(
+def _reader_of(
     log: str | None,
     access: ClusterAccess | None,
     daemon: Path | None,
     topics: Collection[str],
     at: str | None,
-    registrations: RegistrationLooks,
+    registrations: RegistrationProbes,
     *,
     waits: bool,
-) -> _Look:
+) -> _ReadCluster:
     """How to read the cluster. `waits`: until it is clear whether a registration is stuck. Raises
     typer.BadParameter."""
     position = log_position(at, "--at")

@@ -63,7 +63,7 @@ class PartitionSelection(Struct, frozen=True):
     of_topics: bool
     limit: int
 
-    def of(self, found: Health) -> list[PartitionHealth]:
+    def select(self, found: Health) -> list[PartitionHealth]:
         """The partitions to list, worst first."""
         listed = [one for one in found.partitions if self.of_topics or one.states]
         return listed[: self.limit or None]
@@ -90,7 +90,7 @@ def report_of(
         len(found.partitions),
         found.counts,
         found.topics,
-        selection.of(found),
+        selection.select(found),
         probe,
     )
 

@@ -25,7 +25,7 @@ from replay.cli.live_cluster import (
     shown,
 )
 from replay.cli.progress import progress
-from replay.cli.stuck_registrations import RegistrationLooks
+from replay.cli.stuck_registrations import RegistrationProbes
 from replay.cluster_view.from_znodes import cluster_of, with_configs
 from replay.cluster_view.views import ClusterView
 from replay.cluster_view.waiting import stuck_registrations
@@ -152,7 +152,7 @@ def _disconnected(found: DaemonStatus) -> str:
 def from_zookeeper(
     access: ZooKeeperAccess,
     topics: Collection[str],
-    registrations: RegistrationLooks,
+    registrations: RegistrationProbes,
     *,
     waits: bool,
 ) -> ClusterReading:
@@ -166,12 +166,12 @@ def from_zookeeper(
                 raise ReplayError(f"the cluster at {connect} has no topic {one}")
         cluster = cluster_of(view, 0, iso_time(time.time_ns()))
         brokers = registered_brokers(view)
-        stuck, again_s = registrations.look(
+        stuck, again_s = registrations.probe(
             cluster, brokers, owners_of(view, brokers), time.monotonic()
         )
         if again_s is None or not waits:
             break
-        text = "a registration may be stuck, or a broker has just ended: looks again in"
+        text = "a registration may be stuck, or a broker has just ended: probes again in"
         typer.echo(f"refold health: {text} {again_s:.0f} s", err=True)
         time.sleep(again_s)
     cluster = cluster.with_stuck(stuck)

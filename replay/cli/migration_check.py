@@ -107,14 +107,14 @@ def _print(report: _Report) -> None:
         level = (f"{one.level:8}", _COLOURS[one.level])
         console.print(Text.assemble(level, f" {one.check}: {one.text}"), soft_wrap=True)
         if one.where:
-            typer.echo(f"{_INDENT}where: {_where(one)}")
+            typer.echo(f"{_INDENT}where: {_places(one)}")
         if one.advice:
             typer.echo(f"{_INDENT}what to do: {one.advice}")
     counts = [f"{sum(one.level == level for one in report.findings)} {level}" for level in _COLOURS]
     typer.echo(", ".join(counts))
 
 
-def _where(finding: Finding) -> str:
+def _places(finding: Finding) -> str:
     more = len(finding.where) - _WHERE_SHOWN
     named = ", ".join(finding.where[:_WHERE_SHOWN])
     return f"{named} and {more} more (--json has all)" if more > 0 else named

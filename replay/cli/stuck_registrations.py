@@ -1,4 +1,4 @@
-"""Stuck registrations for `refold health --zookeeper`: the daemon's rule, over several looks.
+"""Stuck registrations for `refold health --zookeeper`: the daemon's rule, over several probes.
 
 A broker that has just been killed, or restarts, looks the same as one whose registration is stuck.
 So a registration counts as stuck if it looks so twice, and for some time.
@@ -14,13 +14,13 @@ from controller.operator.registrations import StuckRegistration, probe_registrat
 from replay.cluster_view.views import ClusterView, StuckRegistrationView
 
 
-class RegistrationLooks:
+class RegistrationProbes:
     """Remembers for each broker where it was registered, and since when it looks stuck."""
 
     def __init__(
         self, seconds: float, servers: str | None, security: BrokerSecurity = PLAIN
     ) -> None:
-        """`seconds`: how long it must look so. `servers` (HOST:PORT,...) are tried for brokers
+        """`seconds`: how long it must look stuck. `servers` (HOST:PORT,...) are tried for brokers
         that are not registered. `security`: how brokers are asked."""
         self._seconds = seconds
         self._security = security
@@ -29,14 +29,14 @@ class RegistrationLooks:
         self._endpoints: dict[int, Sequence[Endpoint]] = {}
         self._since: dict[tuple[StuckRegistration, int], float] = {}
 
-    def look(
+    def probe(
         self,
         cluster: ClusterView,
         registered: Sequence[Broker],
         sessions: Mapping[int, int],
         now_s: float,
     ) -> tuple[list[StuckRegistrationView], float | None]:
-        """The registrations that are stuck, and in how many seconds another look may show more;
+        """The registrations that are stuck, and in how many seconds another probe may show more;
         None if nothing looks stuck. `sessions` own the registrations, by broker id."""
         epochs = {one.id: one.epoch for one in registered}
         found = asyncio.run(

@@ -67,7 +67,7 @@ Branches = Annotated[
 ]
 Moments = Annotated[
     int | None,
-    typer.Option(min=2, help=f"About so many moments are tried first. Default: {_MOMENTS}."),
+    typer.Option(min=2, help=f"Try about this many moments first. Default: {_MOMENTS}."),
 ]
 
 Begin = Annotated[

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from replay.what_if.searching import LikelihoodCurve, Point
 
 _DIFFERENCES_MAX: Final = 40
-"""So many differences are printed; JSON has all."""
+"""At most this many differences are printed; JSON has all."""
 _BAR: Final = 30
 _NS_PER_MS: Final = 1_000_000
 

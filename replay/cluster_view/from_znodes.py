@@ -108,10 +108,12 @@ def _topic(
         for number, one in sorted(content.assignments.items())
     ]
     topic_id = content.topic_id.hex() if content.topic_id else None
-    return TopicView(name, topic_id, partitions, _least(view, name, default_min_insync))
+    return TopicView(
+        name, topic_id, partitions, _min_insync_replicas(view, name, default_min_insync)
+    )
 
 
-def _least(view: ZnodeView, topic: str, default: str | None) -> int | None:
+def _min_insync_replicas(view: ZnodeView, topic: str, default: str | None) -> int | None:
     """min.insync.replicas of a topic; None if neither the topic nor the dynamic default of the
     brokers has it."""
     own = config_of(view, topic_config_path(topic)).get(MIN_INSYNC_REPLICAS)
@@ -127,7 +129,7 @@ def with_configs(cluster: ClusterView, view: ZnodeView) -> ClusterView:
     """A cluster from another source, with the configurations of its topics in these znodes."""
     default = _default_of(view)
     topics = [
-        structs.replace(one, min_insync_replicas=_least(view, one.name, default))
+        structs.replace(one, min_insync_replicas=_min_insync_replicas(view, one.name, default))
         for one in cluster.topics
     ]
     return structs.replace(cluster, topics=topics)

@@ -52,7 +52,7 @@ class Candidates:
         self._index = index
         self._listed: dict[EventCondition, list[int]] = {}
         self._of: dict[str, Callable[[str], Iterable[int]]] = {
-            ABOUT: self._about,
+            ABOUT: self._events_about,
             DECISION.what: lambda name: decision_numbers(
                 index, IndexSelection((name,) if name else ())
             ),
@@ -87,7 +87,7 @@ class Candidates:
     def _numbers(self, *keys: str) -> Iterable[int]:
         return chain.from_iterable(map(self._index.numbers, keys))
 
-    def _about(self, name: str) -> Iterable[int]:
+    def _events_about(self, name: str) -> Iterable[int]:
         wanted = IndexSelection((name,))
         return chain(event_numbers(self._index, wanted), decision_numbers(self._index, wanted))
 

@@ -24,7 +24,7 @@ from replay.errors import ReplayError
 from replay.progress import Progress, unreported
 
 EFFECTS_WITHIN: Final = 2_000
-"""Effects are looked for in so many following events."""
+"""At most this many following events are searched for effects."""
 
 
 class Unit(Enum):
@@ -150,8 +150,9 @@ class Cursor:
         return self._log.clusters(self.seq)
 
     def events_around(self, before: int, after: int) -> EventsAround:
-        """The event at the cursor with at most so many before and after it, which pass the
-        filter. Raises LogCorrupt if the event at the cursor or an earlier one is damaged."""
+        """The event at the cursor, with at most `before` events before it and `after` events after
+        it, which pass the filter. Raises LogCorrupt if the event at the cursor or an earlier one is
+        damaged."""
         if self.filter:
             events = [*self._filtered_before(before), self.event]
             following = self._filtered_after(after)

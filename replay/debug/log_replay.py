@@ -219,7 +219,7 @@ def derived_by_record(log: OpenedLog, index: Index | None, progress: Progress) -
         return DerivedAtOnce({}, {})
     if index is not None:
         return index
-    found = DerivedDecisions.of(log, progress)
+    found = DerivedDecisions.derive(log, progress)
     decisions = found.between(log.reader.header.first_seq, log.reader.last_seq)
     return DerivedAtOnce({one.listed.seq: one for one in decisions}, found.procedures)
 

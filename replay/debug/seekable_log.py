@@ -157,24 +157,24 @@ class SeekableLog:
     @contextmanager
     def _replay_after(self, seq: int) -> Iterator[LogReplay]:
         """The log from the event after `seq` on."""
-        with replay_from(self.log, self._nearest(seq), seq + 1, self._derived) as replay:
+        with replay_from(self.log, self._checkpoint_before(seq), seq + 1, self._derived) as replay:
             while replay.state.seq < seq and replay.skip():
                 self._keep(replay)
             yield replay
 
-    def _nearest(self, seq: int) -> ReplayCheckpoint | None:
+    def _checkpoint_before(self, seq: int) -> ReplayCheckpoint | None:
         """The last checkpoint at or before an event; None: there is none."""
         place = bisect_right(self._checkpoints, seq, key=_SEQ)
         return self._checkpoints[place - 1] if place else None
 
     def _checkpoint_seq(self, end: int) -> int:
         """Where to begin in order to search backwards from event `end`."""
-        with replay_from(self.log, self._nearest(end - 1), end, self._derived) as replay:
+        with replay_from(self.log, self._checkpoint_before(end - 1), end, self._derived) as replay:
             return replay.state.seq
 
     def _keep(self, replay: LogReplay) -> None:
         """Keep a checkpoint if the last one is far enough away."""
-        nearest = self._nearest(replay.state.seq)
+        nearest = self._checkpoint_before(replay.state.seq)
         if replay.state.seq - (nearest.seq if nearest is not None else 0) < self._apart:
             return
         checkpoint = replay.checkpoint()

@@ -26,19 +26,25 @@ def _records(event: RecordEvent) -> str:
             return f"request {request}: {who} fetches {_name(event)} from offset {offset}"
         case events.FetchResponded(error=error, count=count, hw=hw, leo=leo):
             if error:
-                return f"the leader answered {error_name(error)} ({_of(event)})"
-            return f"{count} records fetched, high watermark {hw}, log end {leo} ({_of(event)})"
+                return f"the leader answered {error_name(error)} ({_outcome(event)})"
+            return (
+                f"{count} records fetched, high watermark {hw}, log end {leo} ({_outcome(event)})"
+            )
         case events.RecordsAppended(leo=leo):
-            return f"records appended, log end {leo} ({_of(event)})"
+            return f"records appended, log end {leo} ({_outcome(event)})"
         case events.LogOpened(leo=leo, hw=hw):
-            return f"log opened, log end {leo}, checkpointed high watermark {hw} ({_of(event)})"
+            return (
+                f"log opened, log end {leo}, checkpointed high watermark {hw} ({_outcome(event)})"
+            )
         case events.LogTruncated(leo=leo):
-            return f"log truncated, log end {leo} ({_of(event)})"
+            return f"log truncated, log end {leo} ({_outcome(event)})"
         case events.LogDeleted():
-            return f"log deleted ({_of(event)})"
+            return f"log deleted ({_outcome(event)})"
 
 
-def _of(event: events.FetchResponded | events.RecordsAppended | events.LogOutcome) -> str:
+def _outcome(
+    event: events.FetchResponded | events.RecordsAppended | events.LogOutcome,
+) -> str:
     return f"outcome of command {event.command.cause}.{event.command.ordinal}"
 
 

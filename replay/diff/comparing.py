@@ -233,7 +233,7 @@ class _TotalProgress:
         self._lock = Lock()
         self._events: dict[tuple[str, str], tuple[int, int]] = {}
 
-    def of(self, log: str, side: str) -> Progress:
+    def callback_for(self, log: str, side: str) -> Progress:
         """The callback for one version on one log."""
 
         def report(what: str, done: int, total: int | None) -> None:
@@ -373,7 +373,9 @@ class _Pool:
     ) -> list[FoldResult]:
         """Fold with several processes at the same time. Raises DiffError."""
         started = [
-            self._folds.submit(one.process.fold, one.request, in_all.of(log.name, one.name))
+            self._folds.submit(
+                one.process.fold, one.request, in_all.callback_for(log.name, one.name)
+            )
             for one in folds
         ]
         # Wait for all, because the processes are closed after an error.
@@ -448,10 +450,10 @@ def _is_shadow(base: FoldResult, head: FoldResult) -> bool:
 
 def _consequences(root: RootDivergence, base: FoldedLog, head: FoldedLog) -> list[str]:
     names = set(root.partitions)
-    return consequences(_only(base, names), _only(head, names))
+    return consequences(_restrict_to(base, names), _restrict_to(head, names))
 
 
-def _only(folded: FoldedLog, names: set[str]) -> FoldedLog:
+def _restrict_to(folded: FoldedLog, names: set[str]) -> FoldedLog:
     timelines = [
         one for one in folded.timelines if partition_name(one.topic, one.partition) in names
     ]

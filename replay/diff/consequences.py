@@ -76,7 +76,7 @@ def _spans(base: Sequence[Sample], head: Sequence[Sample], end_ns: int) -> Itera
     """The times in which the partition exists, and is not being deleted, with both versions."""
     times = sorted({one.time_ns for one in (*base, *head)})
     for begin, end in pairwise([*times, end_ns]):
-        ours, theirs = _at(base, begin), _at(head, begin)
+        ours, theirs = _sample_at(base, begin), _sample_at(head, begin)
         if ours and theirs and _is_in_use(ours) and _is_in_use(theirs):
             yield end - begin, ours, theirs
 
@@ -117,7 +117,7 @@ def _is_in_use(sample: Sample) -> bool:
     return _exists(sample) and not sample.is_in_deletion
 
 
-def _at(samples: Sequence[Sample], time_ns: int) -> Sample | None:
+def _sample_at(samples: Sequence[Sample], time_ns: int) -> Sample | None:
     """The sample that was valid at a time; None before the first."""
     place = bisect_right(samples, time_ns, key=lambda one: one.time_ns)
     return samples[place - 1] if place else None

@@ -94,7 +94,7 @@ def _by_subject(decisions: Iterable[Decision]) -> dict[Subject, list[Decision]]:
 
 
 def _one_by_one(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[DecisionPair]:
-    for ours, theirs in _nearest(base, head):
+    for ours, theirs in _pairs_by_event(base, head):
         if ours is None or theirs is None:
             one = ours or theirs
             assert one is not None, "a pair has at least one"
@@ -106,7 +106,7 @@ def _one_by_one(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[
             yield DecisionPair(ours, theirs, differences, tuple(names))
 
 
-def _nearest(
+def _pairs_by_event(
     base: Sequence[Decision], head: Sequence[Decision]
 ) -> Iterator[tuple[Decision | None, Decision | None]]:
     """Pairs at the same event of the log, then in order."""

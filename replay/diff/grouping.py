@@ -57,12 +57,12 @@ class DecisionDivergence(Struct):
     @property
     def rule(self) -> str:
         """The rule, or both rules if they differ."""
-        return _both(self.base_rule, self.head_rule)
+        return _join_sides(self.base_rule, self.head_rule)
 
     @property
     def general_rule(self) -> str:
         """The rule, or both rules, without ids of brokers."""
-        return _both(without_ids(self.base_rule), without_ids(self.head_rule))
+        return _join_sides(without_ids(self.base_rule), without_ids(self.head_rule))
 
 
 class RootDivergence(Struct):
@@ -248,7 +248,7 @@ def group_id(parts: Sequence[str]) -> str:
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=4).hexdigest()
 
 
-def _both(base: str, head: str) -> str:
+def _join_sides(base: str, head: str) -> str:
     return base or head if not base or not head or base == head else f"{base} / {head}"
 
 
@@ -291,7 +291,7 @@ def _of_reordered(
 
 def _of_late(ours: Decision, theirs: Decision, late_ns: int) -> DecisionDivergence:
     time = DecisionDifference(_TIME, f"event {ours.seq}", f"event {theirs.seq}")
-    return _divergence("changed", ours, theirs, touched_by(ours), (_when(late_ns),), (time,))
+    return _divergence("changed", ours, theirs, touched_by(ours), (_lateness(late_ns),), (time,))
 
 
 def _divergence(
@@ -326,7 +326,7 @@ def _divergence(
 # The choice ---------------------------------------------------------------------------------------
 
 
-def _when(late_ns: int) -> str:
+def _lateness(late_ns: int) -> str:
     how = "later" if late_ns > 0 else "earlier"
     return f"head makes this decision {abs(late_ns) / 1e9:.1f} s {how}"
 
@@ -336,7 +336,7 @@ def _details(one: DecisionPair) -> Iterator[str]:
     delay between the two decisions."""
     late_ns = _late_ns(one.base, one.head) if one.base and one.head else 0
     if one.head and late_ns:
-        yield f"{_when(late_ns)}, at event {one.head.seq}"
+        yield f"{_lateness(late_ns)}, at event {one.head.seq}"
     ours, theirs = _choices(one.base), _choices(one.head)
     for name in dict.fromkeys([*ours, *theirs]):
         if ours.get(name) == theirs.get(name):

@@ -24,18 +24,18 @@ def open_logs(given: Iterable[Path]) -> Iterator[list[GivenLog]]:
     with ExitStack() as stack:
         yield [
             GivenLog(str(path), Path(stack.enter_context(log_at(path))).resolve())
-            for path in _found(given)
+            for path in _all_logs(given)
         ]
 
 
-def _found(given: Iterable[Path]) -> Iterator[Path]:
+def _all_logs(given: Iterable[Path]) -> Iterator[Path]:
     """All logs, including those in a folder of logs."""
     for path in given:
         if not path.exists():
             raise DiffError(f"{path} does not exist")
         below = [] if _is_log(path) else sorted(filter(_is_log_by_name, path.iterdir()))
         if below:
-            yield from _found(below)
+            yield from _all_logs(below)
         elif _is_log(path) or packed_at(path) is not None:
             yield path
         else:

@@ -51,7 +51,7 @@ def changed_conditions(changes: Changes) -> list[ChangedConditions]:
     new = Counter(one.text for hunk in changes.hunks for one in _conditions(hunk.new))
     removed, written = old - new, new - old
     return [
-        ChangedConditions(hunk, _taken(hunk.old, removed), _taken(hunk.new, written))
+        ChangedConditions(hunk, _take_counted(hunk.old, removed), _take_counted(hunk.new, written))
         for hunk in changes.hunks
     ]
 
@@ -60,8 +60,8 @@ def _conditions(statements: Sequence[Statement]) -> list[Condition]:
     return [one for statement in statements for one in statement.conditions]
 
 
-def _taken(statements: Sequence[Statement], left: Counter[str]) -> tuple[Condition, ...]:
-    """The conditions that are left, which are then taken from `left`."""
+def _take_counted(statements: Sequence[Statement], left: Counter[str]) -> tuple[Condition, ...]:
+    """The conditions counted in `left`; each is removed from `left`."""
     taken = []
     for one in _conditions(statements):
         if left[one.text] > 0:

@@ -131,7 +131,7 @@ class VersionProcess:
             return self._fold(request, progress)
         with _watched(self._process, self._patience_s) as watch:
             try:
-                return self._fold(request, _both(watch.report, progress))
+                return self._fold(request, _report_to_both(watch.report, progress))
             except DiffError:
                 if not watch.is_hanging:
                     raise
@@ -198,7 +198,7 @@ class VersionProcess:
         self.close()
 
 
-def _both(one: Progress, other: Progress) -> Progress:
+def _report_to_both(one: Progress, other: Progress) -> Progress:
     def report(what: str, done: int, total: int | None) -> None:
         one(what, done, total)
         other(what, done, total)

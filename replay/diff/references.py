@@ -97,7 +97,7 @@ def _of_ref(reference: str, repository: Path, cache: Path) -> Version:
         with tarfile.open(fileobj=BytesIO(archive)) as files:
             files.extractall(folder, filter="data")
 
-    folder = _kept(cache / "trees" / name, unpack)
+    folder = _cached_folder(cache / "trees" / name, unpack)
     _check_protocol(reference, folder)
     return Version(reference, folder, _python_for(reference, _required_by(folder), cache))
 
@@ -138,7 +138,7 @@ def _of_wheel(reference: str, path: Path, cache: Path) -> Version:
         raise DiffError(f"{reference} cannot be read as a wheel: {error}") from None
     name = hashlib.blake2b(content, digest_size=16).hexdigest()
     with wheel:
-        folder = _kept(cache / "wheels" / name, wheel.extractall)
+        folder = _cached_folder(cache / "wheels" / name, wheel.extractall)
     _check_protocol(reference, folder)
     metadata = next(folder.glob("*.dist-info/METADATA"), None)
     text = metadata.read_text(encoding="utf-8") if metadata else ""
@@ -149,7 +149,7 @@ def _of_wheel(reference: str, path: Path, cache: Path) -> Version:
 # All versions ------------------------------------------------------------------------------------
 
 
-def _kept(folder: Path, fill: Callable[[Path], None]) -> Path:
+def _cached_folder(folder: Path, fill: Callable[[Path], None]) -> Path:
     """A folder of the cache. It is filled under a temporary name and then renamed, so that it is
     complete if it exists."""
     if folder.is_dir():

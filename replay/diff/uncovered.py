@@ -86,14 +86,14 @@ def _changed(functions: Sequence[Function], others: Sequence[Function]) -> list[
     """The functions without an equal one among the others, in their file if possible. Each other
     one counts once."""
     in_file = Counter((one.file, one.digest) for one in others)
-    left = _without(functions, in_file, lambda one: (one.file, one.digest))
+    left = _remove_equal(functions, in_file, lambda one: (one.file, one.digest))
     elsewhere = Counter[str]()
     for (_, digest), count in in_file.items():
         elsewhere[digest] += count
-    return _without(left, elsewhere, lambda one: one.digest)
+    return _remove_equal(left, elsewhere, lambda one: one.digest)
 
 
-def _without(
+def _remove_equal(
     functions: Sequence[Function], equal: Counter[_KeyT], key: Callable[[Function], _KeyT]
 ) -> list[Function]:
     """The functions without those that `equal` counts by key. One that is left out reduces the

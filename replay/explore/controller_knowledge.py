@@ -113,11 +113,20 @@ class _View:
 class ControllerStates(Protocol):
     """The state and configuration of the controllers themselves."""
 
-    def is_standby(self, process: str) -> bool: ...
-    def broker_epoch_known_to(self, process: str, broker: int) -> int | None: ...
-    def live_brokers_of(self, process: str) -> Collection[int] | None: ...
-    def candidates_of(self, process: str, name: Name) -> Candidates | None: ...
-    def cancel_known_to(self, process: str) -> int: ...
+    def is_standby(self, process: str) -> bool:
+        """Whether the process waits for the controller role."""
+
+    def broker_epoch_known_to(self, process: str, broker: int) -> int | None:
+        """The epoch of a broker's registration in the state of a controller; None if unknown."""
+
+    def live_brokers_of(self, process: str) -> Collection[int] | None:
+        """The brokers that a controller knows to be live; None if it has no state."""
+
+    def candidates_of(self, process: str, name: Name) -> Candidates | None:
+        """What a controller chooses the leader of a partition from; None if unknown."""
+
+    def cancel_known_to(self, process: str) -> int:
+        """The zxid of /admin/reassign_cancel in the state of a controller."""
 
 
 class ControllerKnowledge:

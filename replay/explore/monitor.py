@@ -99,23 +99,23 @@ class Monitor(Observer):
         self.processes: Processes
         self._delivered: ControllerKnowledge | None = None
         # Facts, each with the invariants that need it.
-        self._sent = self._of("sent")
-        self._noticed = self._of("noticed")
-        self._decided = self._of("decided")
-        self._list_changed = self._of("list_changed")
-        self._list_read = self._of("list_read")
-        self._handled = self._of("handled")
-        self._applied = self._of("applied")
-        self._leads = self._of("leads")
-        self._replica_deleted = self._of("replica_deleted")
-        self._truncated = self._of("truncated")
-        self._lost = self._of("lost")
-        self._acknowledged = self._of("acknowledged")
-        self._consumed = self._of("consumed")
-        self._controller_writes = self._of("controller_writes")
-        self._requests = RequestFacts(self.known, self._of, self._has_role)
+        self._sent = self._methods_for("sent")
+        self._noticed = self._methods_for("noticed")
+        self._decided = self._methods_for("decided")
+        self._list_changed = self._methods_for("list_changed")
+        self._list_read = self._methods_for("list_read")
+        self._handled = self._methods_for("handled")
+        self._applied = self._methods_for("applied")
+        self._leads = self._methods_for("leads")
+        self._replica_deleted = self._methods_for("replica_deleted")
+        self._truncated = self._methods_for("truncated")
+        self._lost = self._methods_for("lost")
+        self._acknowledged = self._methods_for("acknowledged")
+        self._consumed = self._methods_for("consumed")
+        self._controller_writes = self._methods_for("controller_writes")
+        self._requests = RequestFacts(self.known, self._methods_for, self._has_role)
 
-    def _of(self, fact: str) -> list[Any]:
+    def _methods_for(self, fact: str) -> list[Any]:
         base = getattr(Invariant, fact)
         return [getattr(one, fact) for one in self._always if getattr(type(one), fact) is not base]
 
@@ -130,7 +130,7 @@ class Monitor(Observer):
     # The run
 
     def begins(self, cluster: Any) -> None:
-        facts = ZooKeeperFacts(self.known, cluster.zookeeper.state, self._of)
+        facts = ZooKeeperFacts(self.known, cluster.zookeeper.state, self._methods_for)
         self._follow(cluster, Processes(cluster, self.known), facts.on_commit)
         self.processes.inform_invariants()
         self._delivered = ControllerKnowledge(self.known, self.processes)

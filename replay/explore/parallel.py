@@ -40,7 +40,7 @@ class Budget(Struct, frozen=True):
     runs: int | None = None
 
     def is_spent(self, runs: int, seconds: float) -> bool:
-        """Whether so many runs or seconds are enough."""
+        """Whether this number of runs or seconds is enough."""
         if self.runs is not None and runs >= self.runs:
             return True
         return self.seconds is not None and seconds >= self.seconds

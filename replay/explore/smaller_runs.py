@@ -52,22 +52,24 @@ def _scenarios(scenario: Scenario, inputs: Sequence[TimedInput]) -> Iterator[Sce
     named = _names(inputs)
     for place, topic in enumerate(scenario.topics):
         if topic.name not in named:
-            yield structs.replace(scenario, topics=_without(scenario.topics, place))
+            yield structs.replace(scenario, topics=_remove_item(scenario.topics, place))
         elif len(topic.assignment) > 1:
             shorter = TopicSpec(topic.name, topic.assignment[:-1], topic.configs)
-            yield structs.replace(scenario, topics=_with(scenario.topics, place, shorter))
+            yield structs.replace(scenario, topics=_replace_item(scenario.topics, place, shorter))
         for partition, replicas in enumerate(topic.assignment):
             if len(replicas) > 1:
-                shrunk = _with(topic.assignment, partition, replicas[:-1])
+                shrunk = _replace_item(topic.assignment, partition, replicas[:-1])
                 thinner = TopicSpec(topic.name, shrunk, topic.configs)
-                yield structs.replace(scenario, topics=_with(scenario.topics, place, thinner))
+                yield structs.replace(
+                    scenario, topics=_replace_item(scenario.topics, place, thinner)
+                )
     for path in scenario.znodes:
         fewer = {one: data for one, data in scenario.znodes.items() if one != path}
         yield structs.replace(scenario, znodes=fewer)
     if len(scenario.controllers) > 1:
         for place, controller in enumerate(scenario.controllers):
             if controller.process not in named:
-                fewer_controllers = _without(scenario.controllers, place)
+                fewer_controllers = _remove_item(scenario.controllers, place)
                 yield structs.replace(scenario, controllers=fewer_controllers)
     last_ms = max((one.at_ms for one in inputs), default=0) + _AFTER_MS
     for active_ms in (last_ms, (last_ms + scenario.active_ms) // 2):
@@ -151,11 +153,11 @@ def _values(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _without(items: tuple[Any, ...], place: int) -> tuple[Any, ...]:
+def _remove_item(items: tuple[Any, ...], place: int) -> tuple[Any, ...]:
     return items[:place] + items[place + 1 :]
 
 
-def _with(items: tuple[Any, ...], place: int, item: Any) -> tuple[Any, ...]:
+def _replace_item(items: tuple[Any, ...], place: int, item: Any) -> tuple[Any, ...]:
     return (*items[:place], item, *items[place + 1 :])
 
 

@@ -171,7 +171,11 @@ class ZooKeeperFacts:
         if before is not None and after.leader >= 0 and after.leader not in before.isr:
             known.losses.unclean(name, after.leader_epoch)
         assignment = known.assignment(name)
-        kept = self._kept(process, name, assignment, after.isr) if assignment is not None else ()
+        kept = (
+            self._replicas_to_keep(process, name, assignment, after.isr)
+            if assignment is not None
+            else ()
+        )
         by_controller = before is None or after.leader_epoch != before.leader_epoch
         epoch = after.leader_epoch
         known.losses.isr_stored(name, epoch, after.isr, kept, by_controller=by_controller)
@@ -185,7 +189,7 @@ class ZooKeeperFacts:
         for check in self._state_written:
             check(write)
 
-    def _kept(
+    def _replicas_to_keep(
         self, process: str, name: Name, assignment: Assignment, isr: Sequence[int]
     ) -> Sequence[int]:
         """The replicas that a controller removes from the ISR only for a failure.

@@ -175,7 +175,7 @@ class _Page:
         """Set the columns that come from reasons. Most commands of a page share a few reasons."""
         if self.columns.keys().isdisjoint(("rule", "reason", "partitions")):
             return
-        known = {one: _why(one) for one in set(reasons)}
+        known = {one: _reason_columns(one) for one in set(reasons)}
         whys = [known[one] for one in reasons]
         everywhere = range(len(whys))
         self.put("rule", everywhere, [one.rule for one in whys])
@@ -202,7 +202,7 @@ class _ReasonColumns(NamedTuple):
     choices: tuple[Choice, ...]
 
 
-def _why(reason: bytes) -> _ReasonColumns:
+def _reason_columns(reason: bytes) -> _ReasonColumns:
     try:
         why = decode_reason(reason)
     except _UNREADABLE:

@@ -290,7 +290,7 @@ class Ingest:
         read = read.where("reason is null").select("unit").distinct()
         read = read.withColumn("is_read", sql.lit(True))
 
-        def left() -> Iterator[SetAsideInput]:
+        def unread_inputs() -> Iterator[SetAsideInput]:
             nonlocal count
             for frame, is_now in ((unread, True), (self._set_aside_before(), False)):
                 for row in frame.join(read, "unit", "left").orderBy("path").toLocalIterator():
@@ -302,7 +302,7 @@ class Ingest:
                     if not row.is_read:
                         yield entry
 
-        write_set_aside(self._table.folder, left())
+        write_set_aside(self._table.folder, unread_inputs())
         return examples, count
 
     def _set_aside_before(self) -> DataFrame:

@@ -175,10 +175,10 @@ class Task:
                 yield {**unit, "path": str(path), "reason": reason_of(error)}
             else:
                 yield {**unit, **found.row(), "path": str(path), "token": sink.token}
-                yield from self._others(unit, path, copies[number:])
+                yield from self._set_aside_others(unit, path, copies[number:])
                 return
 
-    def _others(self, unit: Row, read: Path, others: Sequence[Path]) -> Iterator[Row]:
+    def _set_aside_others(self, unit: Row, read: Path, others: Sequence[Path]) -> Iterator[Row]:
         """Set aside those that are no copies of the segment that was read."""
         for path in others:
             try:

@@ -137,7 +137,7 @@ class _SegmentReader:
         clocks = _Clocks(self._segment, self._known.last_seq + 1, self._clocks)
         for columns in self._pages.commands(after, last):
             previous = self._follow("command", previous, columns)
-            self._on_batch(self._batches.command_page(columns, clocks.of))
+            self._on_batch(self._batches.command_page(columns, clocks.clocks_of))
         return previous
 
     def _events(self, after: int, last: int) -> bytes:
@@ -185,7 +185,7 @@ class _Clocks:
         self._first = first
         self._read = pa.concat_tables([_NO_CLOCKS, *read]).combine_chunks()
 
-    def of(self, numbers: pa.Array) -> tuple[pa.Array, pa.Array]:
+    def clocks_of(self, numbers: pa.Array) -> tuple[pa.Array, pa.Array]:
         """The wall and monotonic clocks of events."""
         places = pc.subtract(numbers, self._first)
         bounds = pc.min_max(places)

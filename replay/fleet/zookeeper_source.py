@@ -230,7 +230,7 @@ class _Rows:
         }
         for ordinal, (part, code) in enumerate(zip(parts, types, strict=True)):
             type_name = _TYPES.get(code, str(code))
-            self._rows.append({**of_all, "ordinal": ordinal, "type": type_name, **_about(part)})
+            self._rows.append({**of_all, "ordinal": ordinal, "type": type_name, **_row_of(part)})
         if len(self._rows) >= _ROWS:
             yield from self.rest()
 
@@ -241,7 +241,7 @@ class _Rows:
             self._rows = []
 
 
-def _about(part: Content) -> dict[str, Any]:
+def _row_of(part: Content) -> dict[str, Any]:
     path: str | None = getattr(part, "path", None)
     data: bytes | None = getattr(part, "data", None)
     row: dict[str, Any] = {

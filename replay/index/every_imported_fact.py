@@ -55,7 +55,7 @@ class EveryShadowFactObserver(ShadowFactObserver):
 
     def issues(self, issued: Issued) -> None:
         """Note the writes, and a command of each controller event."""
-        command = ShadowCommand.of(self._shadow, issued)
+        command = ShadowCommand.from_fold(self._shadow, issued)
         last = self.commands[-1] if self.commands else None
         is_first = last is None or (last.since, last.cause) != (command.since, command.cause)
         if is_first or isinstance(issued.command, WriteZnodes | WriteAtomically):

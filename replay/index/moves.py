@@ -90,7 +90,7 @@ class _Folding:
         """The facts up to event `seq`."""
         count, done = sum(last - snapshot for snapshot, last in parts), 0
         for snapshot, last in parts:
-            self._facts += self._until(snapshot)
+            self._facts += self._facts_until(snapshot)
             observer = self._observer_after(snapshot)
             begin = len(self._facts)
             wanted = EventFilter(first_seq=snapshot + 1, last_seq=last)
@@ -98,11 +98,11 @@ class _Folding:
                 observer.fold_event(decode_recorded(record))
                 done += 1
                 self._progress("folding", done, count)
-            self._facts[begin:] = _with_facts_of_index(self._facts[begin:], self._until(last))
-        self._facts += self._until(seq)
+            self._facts[begin:] = _with_facts_of_index(self._facts[begin:], self._facts_until(last))
+        self._facts += self._facts_until(seq)
         return self._facts
 
-    def _until(self, seq: int) -> list[AnyFact]:
+    def _facts_until(self, seq: int) -> list[AnyFact]:
         """The next facts of the index, up to an event."""
         found = []
         while self._of_index and self._of_index[0].seq <= seq:

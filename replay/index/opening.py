@@ -25,13 +25,13 @@ def index_of(log: OpenedLog, progress: Progress) -> Iterator[Index | None]:
 
 def _index_of(log: OpenedLog, progress: Progress) -> Index | None:
     reader = log.reader
-    index = Index.of(reader)
+    index = Index.open_for(reader)
     if index is None:
         count = reader.last_seq - reader.header.first_seq + 1
         if count <= FOLDED_AT_ONCE_MAX or not keeps_caches(reader.path):
             return None
         run_index_process(reader, progress)
-        index = Index.of(reader)
+        index = Index.open_for(reader)
     if index is not None and index.about.differs_at:
         index.close()
         return None

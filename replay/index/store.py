@@ -218,7 +218,7 @@ class Index:
         self.about = about
 
     @classmethod
-    def of(cls, reader: LogReader) -> Self | None:
+    def open_for(cls, reader: LogReader) -> Self | None:
         """The index of a log; None if there is none that can be used."""
         path = index_path(reader.path)
         if not reader.path.is_dir() or not path.exists():
@@ -359,7 +359,7 @@ class Index:
 def has_index(reader: LogReader) -> bool:
     """Whether a log has an index that can be used. Then its files were checked when the index was
     made: their sizes and times are the same since."""
-    index = Index.of(reader)
+    index = Index.open_for(reader)
     if index is None:
         return False
     index.close()

@@ -32,7 +32,7 @@ _INDEX_PROCESS: Final = "replay.index.making"
 SNAPSHOTS_APART_S: Final = 0.4
 """Seconds of CPU time between two snapshots; longer if a snapshot takes longer than that."""
 CLOCK_EVERY: Final = 64
-"""Events between two looks at the clock."""
+"""Events between two reads of the clock."""
 
 
 def cluster_at(log: OpenedLog, seq: int, progress: Progress = unreported) -> ClusterView:

@@ -28,7 +28,7 @@ from replay.subjects import paths_of_command, paths_of_transaction, subjects_of_
 from replay.times import iso_time
 
 CLASSIFIED_WITHIN: Final = 2
-"""At most so many records after a transaction classify it."""
+"""At most this many records after a transaction classify it."""
 
 
 def events(log: ImportedLog, first: int, last: int, progress: Progress) -> Iterator[ListedEvent]:
@@ -73,7 +73,7 @@ def decisions(
 ) -> Iterator[ListedDecision]:
     """The decisions of a stock controller in a range, each with the rule by which a shadow fold
     decides the same. Raises ReplayError, LogError."""
-    return (one.listed for one in DerivedDecisions.of(log, progress).between(first, last))
+    return (one.listed for one in DerivedDecisions.derive(log, progress).between(first, last))
 
 
 class DerivedDecision(NamedTuple):
@@ -103,7 +103,7 @@ class DerivedDecisions:
                 self.procedures.setdefault(one.since, {})[one.cause] = None
 
     @classmethod
-    def of(cls, log: ImportedLog, progress: Progress) -> DerivedDecisions:
+    def derive(cls, log: ImportedLog, progress: Progress) -> DerivedDecisions:
         """Runs the shadow folds. Raises ReplayError, LogError."""
         found = shadow_folds(log.reader, ShadowObserver, progress=progress)
         return cls(

@@ -106,13 +106,13 @@ def check_quorum(subject: MigratingCluster) -> Iterator[Finding]:
 def check_obstacles(subject: MigratingCluster) -> Iterator[Finding]:
     """No setting keeps a broker from entering migration mode or, later, KRaft mode
     (KafkaConfig.validateValues)."""
-    generated = _with(subject, _has_generated_id)
+    generated = _brokers_with(subject, _has_generated_id)
     if generated:
         text = f"the broker id is above {_RESERVED_ID}: a broker in migration mode does not start"
         advice = f"set broker.id and a {_RESERVED_ID} that is not below it"
         where = brokers_named(generated)
         yield Finding(check="settings", level="error", text=text, where=where, advice=advice)
-    several = _with(subject, _has_too_many_log_dirs)
+    several = _brokers_with(subject, _has_too_many_log_dirs)
     if several:
         text = (
             f"several log directories need {PROTOCOL} {_LOG_DIRS_SINCE} or later: a broker in "
@@ -121,7 +121,7 @@ def check_obstacles(subject: MigratingCluster) -> Iterator[Finding]:
         advice = f"raise {PROTOCOL} first"
         where = brokers_named(several)
         yield Finding(check="settings", level="error", text=text, where=where, advice=advice)
-    control_plane = _with(subject, lambda one: _CONTROL_PLANE in one.settings)
+    control_plane = _brokers_with(subject, lambda one: _CONTROL_PLANE in one.settings)
     if control_plane:
         text = f"{_CONTROL_PLANE} is set, which a broker in KRaft mode does not accept"
         advice = "remove it before process.roles=broker is set"
@@ -197,7 +197,7 @@ def _spelt(release: Release) -> str:
     return ".".join(map(str, release))
 
 
-def _with(subject: MigratingCluster, test: Callable[[BrokerSettings], bool]) -> list[int]:
+def _brokers_with(subject: MigratingCluster, test: Callable[[BrokerSettings], bool]) -> list[int]:
     return [one.broker for one in subject.answering if test(one)]
 
 

@@ -14,7 +14,7 @@ from replay.report.document import Lane, Report
 from replay.report.reading import ProcedureStep, TimedDecision, TimedEvent
 
 _ROWS_OF_A_PART: Final = 4096
-"""The texts of so many rows are decompressed together."""
+"""The texts of at most this many rows are decompressed together."""
 
 _DIFFERENCES_MAX: Final = 500
 
@@ -39,7 +39,7 @@ def document_of(report: Report) -> dict[str, Any]:
     """The report for the page: a small part that is read at once, and packed columns."""
     begin_ns = report.origin_ns
 
-    def at(wall_ns: int) -> int:
+    def offset_us(wall_ns: int) -> int:
         return (wall_ns - begin_ns) // 1000
 
     counts = report.counts
@@ -48,27 +48,40 @@ def document_of(report: Report) -> dict[str, Any]:
         "kind": "recorded" if report.is_recorded else "imported",
         "recordedBy": report.recorded_by,
         "beginUs": begin_ns // 1000,
-        "startUs": at(report.begin_ns),
-        "endUs": at(report.end_ns),
+        "startUs": offset_us(report.begin_ns),
+        "endUs": offset_us(report.end_ns),
         "firstSeq": report.first_seq,
         "lastSeq": report.last_seq,
         "notes": report.notes,
         "findings": [
             (
-                *(one.kind, one.severity, one.text, one.seq, at(one.begin_ns), at(one.end_ns)),
+                *(
+                    one.kind,
+                    one.severity,
+                    one.text,
+                    one.seq,
+                    offset_us(one.begin_ns),
+                    offset_us(one.end_ns),
+                ),
                 *(one.subjects, one.look_at),
             )
             for one in report.findings
         ],
         "failovers": [
             (
-                *(one.name, one.seq, at(one.begin_ns), at(one.end_ns or report.end_ns), one.epoch),
-                [_step(step, at) for step in one.steps],
+                *(
+                    one.name,
+                    one.seq,
+                    offset_us(one.begin_ns),
+                    offset_us(one.end_ns or report.end_ns),
+                    one.epoch,
+                ),
+                [_step(step, offset_us) for step in one.steps],
             )
             for one in report.failovers
         ],
         "counts": [
-            [at(one.wall_ns) for one in counts],
+            [offset_us(one.wall_ns) for one in counts],
             [one.offline for one in counts],
             [one.under_replicated for one in counts],
         ],
@@ -81,9 +94,9 @@ def document_of(report: Report) -> dict[str, Any]:
     }
 
 
-def _step(one: ProcedureStep, at: Callable[[int], int]) -> tuple[object, ...]:
-    end = at(one.end_ns or one.begin_ns)
-    return (one.text, one.rule, one.seq, at(one.begin_ns), end, one.commands)
+def _step(one: ProcedureStep, offset_us: Callable[[int], int]) -> tuple[object, ...]:
+    end = offset_us(one.end_ns or one.begin_ns)
+    return (one.text, one.rule, one.seq, offset_us(one.begin_ns), end, one.commands)
 
 
 def _curve(report: Report) -> dict[str, Any] | None:

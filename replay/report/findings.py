@@ -119,14 +119,14 @@ def _of_facts(reading: Reading) -> Iterator[Finding]:
             case StateWritten(code=code, partition=name) if code == UNCLEAN_LEADER:
                 look_at = _command(reading, f"--partition {name} --at {one.seq}")
                 text = f"Unclean election, which can lose records: {sentence(one)}"
-                yield _at(one, "unclean election", "bad", text, (name,), look_at)
+                yield _finding_at(one, "unclean election", "bad", text, (name,), look_at)
             case RoleChanged(code="failover_failed" | "resigned" as code, epoch=epoch):
                 look_at = _command(reading, f"--term {epoch}") if epoch else ""
                 severity: Severity = "bad" if code == "failover_failed" else "warning"
-                yield _at(one, code.replace("_", " "), severity, sentence(one), (), look_at)
+                yield _finding_at(one, code.replace("_", " "), severity, sentence(one), (), look_at)
             case BrokerChanged(broker=broker, what="gone" | "log directory failed"):
                 look_at = _command(reading, f"--broker {broker} --at {one.seq}")
-                yield _at(
+                yield _finding_at(
                     one, "broker lost", "warning", sentence(one), (f"broker {broker}",), look_at
                 )
             case WriteRefused(path=path):
@@ -142,10 +142,10 @@ def _of_facts(reading: Reading) -> Iterator[Finding]:
     for (kind, _), facts in repeated.items():
         more = len(facts) - 1
         text = sentence(facts[0]) + (f" (and {counted(more, 'time')} more like it)" if more else "")
-        yield _at(facts[0], kind, "warning", text, (), "")
+        yield _finding_at(facts[0], kind, "warning", text, (), "")
 
 
-def _at(
+def _finding_at(
     fact: AnyFact,
     kind: str,
     severity: Severity,

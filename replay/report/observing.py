@@ -142,7 +142,7 @@ class ReportShadowObserver(ShadowFactObserver):
         self.procedures.ends(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
 
     def issues(self, issued: Issued) -> None:
-        command = ShadowCommand.of(self._shadow, issued)
+        command = ShadowCommand.from_fold(self._shadow, issued)
         self.commands.append(command)
         self.procedures.issues(issued, command.seq, command.time_ns)
         super().issues(issued)

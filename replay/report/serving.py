@@ -27,7 +27,7 @@ from replay.what_if.saved_run import branch_of
 
 LOOPBACK: Final = "127.0.0.1"
 _PAGES_MAX: Final = 8
-"""So many pages are kept."""
+"""At most this many pages are kept."""
 _HTML: Final = "text/html; charset=utf-8"
 _JSON: Final = "application/json"
 

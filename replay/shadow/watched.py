@@ -44,7 +44,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
 from replay.world.tree import Znode
 
 _HELD_SECONDS: Final = 0.5
-"""A transaction is complete so long after its first znode was read."""
+"""A transaction is complete this time after its first znode was read."""
 _TOGETHER_MS: Final = 2
 _NO_SESSION: Final = 0
 _TIMEOUT_MS: Final = 18_000
@@ -57,9 +57,11 @@ class ObservationSource(Protocol):
     """What a session has observed. `pull` returns what is new, and raises ReplayError; `put_back`
     keeps observations for the next call."""
 
-    def pull(self) -> Sequence[Observation]: ...
+    def pull(self) -> Sequence[Observation]:
+        """The new observations. Raises ReplayError."""
 
-    def put_back(self, observations: Sequence[Observation]) -> None: ...
+    def put_back(self, observations: Sequence[Observation]) -> None:
+        """Keep observations for the next call of `pull`."""
 
 
 class _Term(NamedTuple):
@@ -174,7 +176,7 @@ class WatchedTransactions:
             case ZnodeGone(at_ms=at_ms, path=path, zxid=zxid):
                 before = self._seen.pop(path, None)
                 if before is not None and self.is_complete:
-                    self._add(self._known(zxid), Delete(path), at_ms, before.owner, now)
+                    self._add(self._deletion_zxid(zxid), Delete(path), at_ms, before.owner, now)
             case WatchComplete():
                 self.is_complete = True
             case WatchBegun(session=session):
@@ -182,7 +184,7 @@ class WatchedTransactions:
             case WatchLost():
                 pass
 
-    def _known(self, zxid: int) -> int:
+    def _deletion_zxid(self, zxid: int) -> int:
         """The zxid of a deletion; servers before 3.9 do not report it."""
         if zxid > 0:
             return zxid

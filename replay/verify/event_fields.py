@@ -42,7 +42,7 @@ NOTES_MAX: Final = 20
 
 _FIELDS: Final = ("kind", "cause", "origin", "term", "channel", "monotonic clock")
 _OF_PAYLOAD: Final = 3
-"""So many of the fields repeat what the payload says."""
+"""The first fields, this many, repeat what the payload says."""
 _NS_PER_S: Final = 1_000_000_000
 _SIMULATED: Final = ("zookeeper", "session", "watches")
 """The channels of a simulated ZooKeeper."""

@@ -30,7 +30,7 @@ from replay.world.inputs import (
 )
 
 _NAMES_MAX: Final = 5
-"""So many partitions are named."""
+"""At most this many partitions are named."""
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -122,7 +122,7 @@ class Causes(Schedule):
         self._stopping: dict[int, tuple[int, int]] = {}
         self._registered: dict[int, None] = {}
 
-    def at(self, ns: int) -> int:
+    def ms_of(self, ns: int) -> int:
         """The milliseconds since the incident began."""
         return max(0, ns - self.begin_ns) // _NS_PER_MS
 
@@ -144,11 +144,11 @@ class Causes(Schedule):
         """A watch event reported a znode: what is read because of it happened now."""
         # A broker writes the data of its registration again when its listeners are open.
         if change != "data":
-            self._watched[path] = (self.seq, self.at(ns))
+            self._watched[path] = (self.seq, self.ms_of(ns))
 
     def stopping(self, ns: int, broker: int) -> None:
         """A broker asked for a controlled shutdown."""
-        self._stopping.setdefault(broker, (self.seq, self.at(ns)))
+        self._stopping.setdefault(broker, (self.seq, self.ms_of(ns)))
 
     def broker_gone(self, ns: int, broker: int, *, is_controlled: bool) -> None:
         """A broker is no longer registered."""
@@ -187,7 +187,7 @@ class Causes(Schedule):
         read now, if there is none."""
         own = self._watched.pop(znodes.broker_path(broker), None)
         listed = self._watched.get(znodes.BROKER_IDS)
-        return own or listed or (self.seq, self.at(ns))
+        return own or listed or (self.seq, self.ms_of(ns))
 
 
 def in_words(cause: Cause) -> str:

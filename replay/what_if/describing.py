@@ -16,7 +16,7 @@ from replay.what_if.history import Change, PartitionChange
 from replay.what_if.incident import Incident
 
 _STATES_MAX: Final = 3
-"""So many partitions are described."""
+"""At most this many partitions are described."""
 
 
 def event_texts(

@@ -253,20 +253,20 @@ class _RecordedReader(_IncidentReader):
         incident, causes = self._incident, self.causes
         for event, _ in records(self._log.reader):
             causes.seq = event.seq
-            self._before(event)
+            self._note_causes(event)
             had_begun = incident.has_begun
             incident.fold(event)
             if isinstance(event.event, ZnodesRead):
                 self._read_configs(event.wall_ns)
             if incident.has_begun:
-                self.times[event.seq] = causes.at(event.wall_ns)
-                self._look(event, is_first=not had_begun)
+                self.times[event.seq] = causes.ms_of(event.wall_ns)
+                self._note_state(event, is_first=not had_begun)
                 if incident.controller_fold.is_idle:
                     self.idle.append(event.seq)
             yield event.seq
         incident.check_begun()
 
-    def _before(self, event: Recorded) -> None:
+    def _note_causes(self, event: Recorded) -> None:
         match event.event:
             case WatchFired(path=path, change=change):
                 self.causes.watched(event.wall_ns, path, change)
@@ -281,7 +281,7 @@ class _RecordedReader(_IncidentReader):
         """The controller reads the configuration of a topic when it needs it. A value that it reads
         for the first time has been there before, unless a notification reported a change."""
         content = self._incident.content
-        at_ms = self.causes.at(ns)
+        at_ms = self.causes.ms_of(ns)
         for path, data in content.items():
             if self._seen.get(path) == data:
                 continue
@@ -311,7 +311,7 @@ class _RecordedReader(_IncidentReader):
             self.causes.found.append(Cause(seq, at_ms, act, self.causes.seq))
             self.history.note_znode(self.causes.seq, at_ms, path, data)
 
-    def _look(self, event: Recorded, *, is_first: bool) -> None:
+    def _note_state(self, event: Recorded, *, is_first: bool) -> None:
         """Note how the partitions are in the fold."""
         context = self._incident.controller_fold.controller.context
         if not self._incident.is_settled:
@@ -329,10 +329,10 @@ class _RecordedReader(_IncidentReader):
                 history.note_partition(seq, at_ms, partition.key, now)
         for name in [one for one in history.names() if one not in known]:
             history.note_partition(seq, at_ms, name, None)
-        self._look_at_admin(seq, at_ms, context)
+        self._note_admin(seq, at_ms, context)
         self._incident.note_failed_disks(at_ms)
 
-    def _look_at_admin(self, seq: int, at_ms: int, context: ControllerContext) -> None:
+    def _note_admin(self, seq: int, at_ms: int, context: ControllerContext) -> None:
         history = self.history
         found = {znodes.CONTROLLER_EPOCH: str(context.epoch).encode()}
         if context.cancel:
@@ -380,11 +380,11 @@ class _ImportedReader(_IncidentReader):
                 self.causes.seq = record.seq - 1
                 incident.begin(record.wall_ns)
                 self.times[record.seq - 1] = 0
-                self._look(list(incident.content()), 0)
+                self._note_state(list(incident.content()), 0)
             self.causes.seq = record.seq
             incident.apply(record.wall_ns, event)
-            at_ms = self.times[record.seq] = self.causes.at(record.wall_ns)
-            self._look(self._changed(event), at_ms)
+            at_ms = self.times[record.seq] = self.causes.ms_of(record.wall_ns)
+            self._note_state(self._changed(event), at_ms)
             yield record.seq
         if not incident.has_begun:
             raise ReplayError("the log has no transactions: there is no incident to continue")
@@ -394,7 +394,7 @@ class _ImportedReader(_IncidentReader):
             return paths_of_transaction(event, self._log.begun.chroot)
         return []
 
-    def _look(self, paths: list[str], at_ms: int) -> None:
+    def _note_state(self, paths: list[str], at_ms: int) -> None:
         """Note what znodes say. Topics come before the states of their partitions."""
         for path in sorted(paths, key=lambda one: one.count("/")):
             if subject_of(path).kind == "broker":

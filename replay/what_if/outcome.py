@@ -86,7 +86,7 @@ def outcome_of(
     elections: dict[Name, int] = {}
     unclean: dict[Name, int] = {}
 
-    def look(name: Name, at_ms: int) -> None:
+    def note_state(name: Name, at_ms: int) -> None:
         """Begin or end the time in which a partition is offline."""
         now, at_ms = partitions.get(name), max(at_ms, begin_ms)
         is_offline = now is not None and now.state is not None and is_leaderless(now, brokers)
@@ -108,12 +108,12 @@ def outcome_of(
                 if was is not None and was.leader != now.leader and change.at_ms > begin_ms:
                     elections[name] = elections.get(name, 0) + 1
                     unclean[name] = unclean.get(name, 0) + is_unclean(was, now)
-            look(name, change.at_ms)
+            note_state(name, change.at_ms)
         elif isinstance(change, BrokerChange):
             change.apply(brokers)
             for name, one in partitions.items():
                 if one.leader == change.broker:
-                    look(name, change.at_ms)
+                    note_state(name, change.at_ms)
     for name, began_ms in since.items():
         offline[name] = offline.get(name, 0) + end_ms - began_ms
     return {

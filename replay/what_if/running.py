@@ -36,7 +36,7 @@ class HistoryRecorder(Observer):
         """Note the znodes at the start, and those that transactions change."""
         state = cluster.zookeeper.state
 
-        def look(zxid: int, at_ms: int, path: str) -> None:
+        def note_znode(zxid: int, at_ms: int, path: str) -> None:
             node = state.find(path)
             if node is None:
                 self._reader.changed(zxid, at_ms, path, None, 0, 0)
@@ -44,20 +44,20 @@ class HistoryRecorder(Observer):
                 self._reader.changed(zxid, at_ms, path, node.data, node.version, node.owner)
 
         for path in sorted(state.dump(), key=lambda one: one.count("/")):
-            look(0, 0, path)
+            note_znode(0, 0, path)
         before = cluster.zookeeper.on_transaction
 
         def committed(transaction: Transaction) -> None:
             before(transaction)
             for _, path in transaction.changes:
-                look(transaction.zxid, transaction.at_us // MS, path)
+                note_znode(transaction.zxid, transaction.at_us // MS, path)
             if transaction.at_us >= self._begin_ms * MS:
-                self._look_for_end()
+                self._check_for_end()
 
         cluster.zookeeper.on_transaction = committed
-        cluster.scheduler.at(self._begin_ms * MS, self._look_for_end)
+        cluster.scheduler.call_at(self._begin_ms * MS, self._check_for_end)
 
-    def _look_for_end(self) -> None:
+    def _check_for_end(self) -> None:
         if self._is_over is not None and self._is_over(self.history):
             self.has_ended = True
 

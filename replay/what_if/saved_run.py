@@ -40,7 +40,7 @@ _NS_PER_MS: Final = 1_000_000
 _EARLIER_MS: Final = 100
 """How much earlier than an input the log may show it: a broker takes not always the same time."""
 _SHOWN_WITHIN_MS: Final = 30_000
-"""An event shows an input at most so long after it."""
+"""An event shows an input at most this time after it."""
 
 
 def save(continued: ContinuedRun, incident: Incident, log: str, folder: Path) -> list[Path]:
@@ -105,7 +105,7 @@ def _simulated(logged: Incident, saved: SavedRun) -> Incident:
     times = {seq: at_ms + shift_ms for seq, at_ms in logged.times.items()}
     seqs, moments = list(times), list(times.values())
     recorder = HistoryRecorder()
-    run_to_end(_until(scenario, end_ms), saved.inputs, recorder)
+    run_to_end(_scenario_until(scenario, end_ms), saved.inputs, recorder)
     history = History()
     for change in recorder.history.changes:
         place = bisect_right(moments, change.at_ms)
@@ -132,7 +132,7 @@ def _simulated(logged: Incident, saved: SavedRun) -> Incident:
     )
 
 
-def _until(scenario: Scenario, end_ms: int) -> Scenario:
+def _scenario_until(scenario: Scenario, end_ms: int) -> Scenario:
     active_ms = min(scenario.active_ms, end_ms)
     return structs.replace(scenario, active_ms=active_ms, quiet_ms=end_ms - active_ms)
 

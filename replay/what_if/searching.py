@@ -33,7 +33,7 @@ _STEP: Final = 0.1
 """A change of the likelihood between two moments that is looked into."""
 
 _REFINED_MAX: Final = 60
-"""So many moments are added at most."""
+"""At most this many moments are added."""
 
 _POLL_S: Final = 0.2
 _Z: Final = 1.96

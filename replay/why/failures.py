@@ -84,7 +84,8 @@ def _failed(same: Sequence[AnyFact], what: str) -> str:
     first, times = same[0], ""
     if len(same) > 1:
         times = f", {len(same)} times up to event {same[-1].seq}"
-    return f"The controller of term {first.epoch} {what} at {_at(first)}{times}: {_text(first)}."
+    when = _event_and_time(first)
+    return f"The controller of term {first.epoch} {what} at {when}{times}: {_text(first)}."
 
 
 def _interrupted(facts: Sequence[AnyFact]) -> str:
@@ -110,7 +111,7 @@ def _interrupted(facts: Sequence[AnyFact]) -> str:
         return ""
     return (
         f" The requests were left when term {lost[-1].epoch} of the same controller ended at "
-        f"{_at(lost[-1])}: {_text(lost[-1])}."
+        f"{_event_and_time(lost[-1])}: {_text(lost[-1])}."
     )
 
 
@@ -118,12 +119,13 @@ def _in_a_row(failovers: Sequence[AnyFact]) -> str:
     first, last = failovers[0], failovers[-1]
     text = (
         f"{len(failovers)} failovers in a row have failed, those of terms {first.epoch} to "
-        f"{last.epoch}; the first at {_at(first)}: {_text(first)}; the last at {_at(last)}"
+        f"{last.epoch}; the first at {_event_and_time(first)}: {_text(first)}; "
+        f"the last at {_event_and_time(last)}"
     )
     return f"{text}." if _text(first) == _text(last) else f"{text}: {_text(last)}."
 
 
-def _at(fact: AnyFact) -> str:
+def _event_and_time(fact: AnyFact) -> str:
     return f"event {fact.seq} ({iso_time(fact.wall_ns)})"
 
 

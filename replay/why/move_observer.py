@@ -93,7 +93,7 @@ class MoveObserver(Checkpointed):
         """The ISR that the current procedure has read in ZooKeeper."""
 
     @property
-    def _known(self) -> KnownZnodes:
+    def _known_znodes(self) -> KnownZnodes:
         return self._observer.known
 
     @property
@@ -124,12 +124,12 @@ class MoveObserver(Checkpointed):
     def _on_cancel_changed(self, change: str, zxid: int) -> None:
         if change == "created":
             self._note_seen_in_term("cancel")
-            self._created = self._known.cancellation = self._cancellation("created", zxid)
+            self._created = self._known_znodes.cancellation = self._cancellation("created", zxid)
             self._add_cancel("created", zxid)
         elif change == "deleted":
             self._on_cancel_gone()
         else:
-            czxid = self._known.cancellation.czxid if self._known.cancellation else -1
+            czxid = self._known_znodes.cancellation.czxid if self._known_znodes.cancellation else -1
             self._add_cancel("changed", czxid)
 
     def on_broker_response(self, event: BrokerResponded) -> None:
@@ -252,8 +252,8 @@ class MoveObserver(Checkpointed):
         if after.is_being_reassigned or set(before.target) == set(after.replicas):
             return False
         origins = [set(before.origin)] if before.is_being_reassigned else []
-        if self._known.record is not None:
-            origins.append(set(self._known.record.originals))
+        if self._known_znodes.record is not None:
+            origins.append(set(self._known_znodes.record.originals))
         return set(after.replicas) in origins
 
     def _step(self, step: int, text: str, command: str, is_empty: bool) -> None:
@@ -282,8 +282,8 @@ class MoveObserver(Checkpointed):
         created, because = self._created, self._observer.because
         if created is not None and because is not None and because.seq == created.seq:
             # The znode may have been removed since.
-            return self._known.cancellation or created
-        return self._known.cancellation or self._asked_instead(originals)
+            return self._known_znodes.cancellation or created
+        return self._known_znodes.cancellation or self._asked_instead(originals)
 
     def _asked_instead(self, originals: tuple[int, ...] | None) -> Cancellation | None:
         """An entry or a request that the current procedure has read."""
@@ -370,7 +370,7 @@ class MoveObserver(Checkpointed):
     # /admin/reassign_cancel -----------------------------------------------------------------------
 
     def _on_cancel_found(self, czxid: int) -> None:
-        known = self._known.cancellation
+        known = self._known_znodes.cancellation
         if known is not None and known.czxid in (-1, czxid):
             if known.czxid == -1:
                 self._add_czxid(known, czxid)
@@ -379,21 +379,21 @@ class MoveObserver(Checkpointed):
             return
         self._note_seen_in_term("cancel")
         self._observer.note_external_changes(*self._key)
-        self._known.cancellation = self._cancellation("found", czxid)
+        self._known_znodes.cancellation = self._cancellation("found", czxid)
         self._add_cancel("found", czxid)
 
     def _add_czxid(self, known: Cancellation, czxid: int) -> None:
         """Add the czxid, which servers before 3.9 do not send with the watch."""
         complete = structs.replace(known, czxid=czxid)
-        self._known.cancellation = complete
+        self._known_znodes.cancellation = complete
         if self._created == known:
             self._created = complete
         self._replace_last(CancelZnodeObserved, czxid=czxid)
 
     def _on_cancel_gone(self) -> None:
-        if self._known.cancellation is not None:
-            czxid = self._known.cancellation.czxid
-            self._known.cancellation = None
+        if self._known_znodes.cancellation is not None:
+            czxid = self._known_znodes.cancellation.czxid
+            self._known_znodes.cancellation = None
             self._add_cancel("removed", czxid)
 
     def _on_cancel_forced(self) -> None:
@@ -435,7 +435,7 @@ class MoveObserver(Checkpointed):
             if operation.path != self._record_path or error not in (OK, NO_NODE):
                 continue
             if isinstance(operation, Delete):
-                self._known.record = None
+                self._known_znodes.record = None
                 self._observer.add(RecordZnodeObserved, partition=self._partition, how="removed")
             elif error == OK and isinstance(operation, SetData | Create):
                 self._note_seen_in_term("record")
@@ -452,7 +452,7 @@ class MoveObserver(Checkpointed):
         )
         noted = self._observer.facts[-1]
         assert isinstance(noted, RecordZnodeObserved), "the record was just added"
-        self._known.record = noted
+        self._known_znodes.record = noted
 
 
 def route_of(record: Reassignment) -> str:

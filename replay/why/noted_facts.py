@@ -50,7 +50,7 @@ class NotedFacts:
         self.received: dict[int, int] = {}
         """The wall-clock times in ns of requests for reassignments, by their events."""
 
-    def at(self, seq: int, wall_ns: int) -> None:
+    def move_to(self, seq: int, wall_ns: int) -> None:
         """The fold is about to process an event."""
         self.seq, self.wall_ns = seq, wall_ns
 

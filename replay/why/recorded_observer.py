@@ -100,7 +100,7 @@ class RecordedFactObserver(FactObserver):
 
     def _take(self, event: Recorded) -> list[Issued]:
         silent_ns = self._silence.before(event)
-        self.at(self.number_of(event.seq), event.wall_ns)
+        self.move_to(self.number_of(event.seq), event.wall_ns)
         self._event, self._ended = event, None
         self.begun = []
         if isinstance(event.event, (ZnodesRead, ZnodesWritten)):

@@ -79,7 +79,7 @@ class ShadowFactObserver(FactObserver, Checkpointed):
         super().restore(state["observer"])
 
     def begins(self, trigger: Trigger) -> None:
-        self.at(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
+        self.move_to(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
         self.begun_at = self.begun_at or self.seq
         super().begins(trigger)
 
@@ -90,7 +90,7 @@ class ShadowFactObserver(FactObserver, Checkpointed):
         return Cause(self._shadow.seq, text, trigger_name(trigger))
 
     def issues(self, issued: Issued) -> None:
-        self.at(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
+        self.move_to(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
         super().issues(issued)
         command = issued.command
         if not isinstance(command, (WriteZnodes, WriteAtomically)):
@@ -108,5 +108,5 @@ class ShadowFactObserver(FactObserver, Checkpointed):
             )
 
     def add(self, kind: type[AnyFact], **fields: object) -> None:
-        self.at(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
+        self.move_to(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
         super().add(kind, **fields)

@@ -21,7 +21,7 @@ _APIS: Final = {
     "STOP_REPLICA": "StopReplica",
 }
 _WITHOUT_RESPONSES_MAX: Final = 1_000
-"""Until a response is logged, so many requests of a kind to a broker are remembered."""
+"""Until a response is logged, at most this many requests of a kind to a broker are remembered."""
 
 
 class StockRequests(Struct):

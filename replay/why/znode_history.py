@@ -96,7 +96,7 @@ class ZnodeHistory:
         if isinstance(event, BrokerLogged):
             self._failures.logs(event, self.wall_ns)
         if isinstance(event, Transaction):
-            who = self._who(event.session)
+            who = self._writer_name(event.session)
             for one in self._operations(event):
                 self._operation(one, event, who)
             self._terms.follow(event)
@@ -107,7 +107,7 @@ class ZnodeHistory:
         elif isinstance(event, StateChangeLogged):
             self.requests.take(event, self.seq, self.wall_ns)
         else:
-            for one in self._missed(event):
+            for one in self._missing_writes(event):
                 self._operation(one, None, _MISSED)
         apply(self._state, event)
         if isinstance(event, ImportResumed):
@@ -138,7 +138,7 @@ class ZnodeHistory:
         elif isinstance(content, (Create, SetData, Delete)):
             yield content
 
-    def _missed(self, event: ImportedEvent) -> Iterator[_Operation]:
+    def _missing_writes(self, event: ImportedEvent) -> Iterator[_Operation]:
         """The writes of missing transactions, which are known by their results only."""
         if isinstance(event, ZnodesGone):
             yield from map(Delete, event.paths)
@@ -177,7 +177,7 @@ class ZnodeHistory:
         elif not isinstance(one, Delete) and (found := znodes.partition_of_state(path)):
             self._partition_state(path, found, one, who)
 
-    def _who(self, session: int) -> str:
+    def _writer_name(self, session: int) -> str:
         broker = self._terms.broker_of(session, self._state.tree)
         return session_name(session) if broker == UNKNOWN_BROKER else f"broker {broker}"
 

@@ -115,24 +115,24 @@ class _Running:
         data = found.result.data if found is not None else None
         controller = znodes.read_controller(data) if data is not None else None
         if controller is None:
-            self._again(request)
+            self._retry(request)
             return
         process = self._admin.process_of(controller.brokerid)
         _Call(self._admin, process, request, lambda response: self._responded(request, response))
 
     def _responded(self, request: AdminRequest, response: ApiResponse | None) -> None:
         if response is None or _is_refused(response):
-            self._again(request)
+            self._retry(request)
         else:
             self._done(response)
 
     def _replied(self, request: Step, reply: Reply | None) -> None:
         if reply is None:
-            self._again(request)
+            self._retry(request)
         else:
             self._done(reply)
 
-    def _again(self, request: Step) -> None:
+    def _retry(self, request: Step) -> None:
         if self._attempts < ATTEMPTS_MAX:
             self._admin.clock.after(RETRY_US, lambda: self._attempt(request))
         else:

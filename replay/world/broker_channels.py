@@ -144,9 +144,9 @@ class _Channel:
             fault = ChannelFault(self.broker, self.broker_epoch, error.kind, str(error))
             self._channels.on_event(fault, self._name)
         pause_us = round(self._failures.pause_s() * SECOND)
-        self._channels.clock.after(pause_us, self._again)
+        self._channels.clock.after(pause_us, self._work_again)
 
-    def _again(self) -> None:
+    def _work_again(self) -> None:
         self._is_busy = False
         self._work()
 

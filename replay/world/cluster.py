@@ -72,7 +72,7 @@ class Cluster(SimulatedCluster[Broker]):
         self._faults.schedule()
         for replica in scenario.slow_replicas:
             self._schedule_slow(replica)
-        self.scheduler.at(scenario.active_ms * MS, self._become_quiet)
+        self.scheduler.call_at(scenario.active_ms * MS, self._become_quiet)
         self._start()
         self.observer.begins(self)
 
@@ -144,8 +144,8 @@ class Cluster(SimulatedCluster[Broker]):
         until_ms = min(slow.until_ms or self.scenario.active_ms, self.scenario.active_ms)
         if broker is not None and slow.from_ms < until_ms:
             begin, end = (partial(broker.slow_replica, name, is_slow=one) for one in (True, False))
-            self.scheduler.at(slow.from_ms * MS, begin)
-            self.scheduler.at(until_ms * MS, end)
+            self.scheduler.call_at(slow.from_ms * MS, begin)
+            self.scheduler.call_at(until_ms * MS, end)
 
     # What the parts ask for
 

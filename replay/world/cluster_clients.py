@@ -62,7 +62,7 @@ class Clients:
             consumer.start()
 
     def add_partitions(self, topic: str, count: int) -> None:
-        """So many partitions of a topic are about to be created."""
+        """`count` partitions of a topic are about to be created."""
         first = self._counts.get(topic, 0)
         self._counts[topic] = first + count
         for number in range(first, first + count):

@@ -116,7 +116,7 @@ class ControllerProcess:
             self.run.resume()
 
     def set_append_ms(self, latency_ms: int) -> None:
-        """An append to the log takes so long from now on."""
+        """From now on, an append to the log takes this time."""
         self._append_us = latency_ms * MS
         if self.run is not None:
             self.run.append_us = self._append_us

@@ -69,10 +69,10 @@ class Faults:
                 delays = cluster.network.delays
                 delays[name] = delays.get(name, 0) + one.ms * MS
             elif one.at_ms * MS < self._quiet_us:
-                self._at(one)
+                self._schedule_input(one)
 
-    def _at(self, one: Input) -> None:
-        self._cluster.scheduler.at(one.at_ms * MS, lambda: self.apply(one))
+    def _schedule_input(self, one: Input) -> None:
+        self._cluster.scheduler.call_at(one.at_ms * MS, lambda: self.apply(one))
 
     def apply(self, one: Input) -> None:
         """An input takes effect now."""
@@ -138,13 +138,15 @@ class Faults:
                 for left in self._parts(first):
                     for right in self._parts(second):
                         network.cut(left, right)
-                        self._until(("cut", left, right), ms, partial(network.heal, left, right))
+                        self._end_after(
+                            ("cut", left, right), ms, partial(network.heal, left, right)
+                        )
             case HoldLink(sender=sender, receiver=receiver, ms=ms, accepts=accepts):
                 for left in self._parts(sender):
                     for right in self._parts(receiver):
                         network.hold(left, right, accepts=accepts)
                         end = partial(network.release, left, right)
-                        self._until(("hold", left, right), ms, end)
+                        self._end_after(("hold", left, right), ms, end)
             case unknown:
                 assert_never(unknown)
 
@@ -153,7 +155,7 @@ class Faults:
         match one:
             case LagZooKeeper(process=process, transactions=transactions, ms=ms, lag_ms=lag_ms):
                 member = zookeeper.lag(process, transactions=transactions, ms=lag_ms)
-                self._until(("lag", member), ms, partial(_end_lag, zookeeper, member))
+                self._end_after(("lag", member), ms, partial(_end_lag, zookeeper, member))
             case HangZooKeeper(ms=ms):
                 zookeeper.hang(self._clamped_ms(ms))
             case ChangeZooKeeperLeader(ms=ms):
@@ -161,11 +163,11 @@ class Faults:
             case StopZooKeeperMember(member=member, ms=ms):
                 number = member % self._cluster.scenario.zookeeper_members
                 zookeeper.kill(number)
-                self._until(("member", number), ms, lambda: zookeeper.restart(number))
+                self._end_after(("member", number), ms, lambda: zookeeper.restart(number))
             case DelayEphemeralDeletion(process=process, delay_ms=delay_ms, ms=ms):
                 zookeeper.delay_ephemerals(process, delay_ms)
                 end = partial(zookeeper.delay_ephemerals, process, 0)
-                self._until(("late", process), ms, end)
+                self._end_after(("late", process), ms, end)
             case unknown:
                 assert_never(unknown)
 
@@ -216,23 +218,23 @@ class Faults:
         paused = self._cluster.pausable(process)
         if paused is not None:
             paused.pause()
-            self._until(("pause", process), ms, paused.resume)
+            self._end_after(("pause", process), ms, paused.resume)
 
     def _slow_disk(self, process: str, latency_ms: int, ms: int) -> None:
         controller = self._cluster.controllers.get(process)
         if controller is not None:
             controller.set_append_ms(latency_ms)
-            self._until(("disk", process), ms, lambda: controller.set_append_ms(1))
+            self._end_after(("disk", process), ms, lambda: controller.set_append_ms(1))
             return
         broker = self._cluster.broker_of(process)
         if broker is not None:
             broker.slow_disk(latency_ms * MS)
-            self._until(("disk", process), ms, lambda: broker.slow_disk(0))
+            self._end_after(("disk", process), ms, lambda: broker.slow_disk(0))
 
     def _after(self, ms: int, action: Callable[[], None]) -> None:
         self._cluster.scheduler.after(self._clamped_ms(ms) * MS, action)
 
-    def _until(self, key: Hashable, ms: int, end: Callable[[], None]) -> None:
+    def _end_after(self, key: Hashable, ms: int, end: Callable[[], None]) -> None:
         """A fault has begun, which ends after `ms`."""
         depths = self._depths
         depths[key] = depths.get(key, 0) + 1

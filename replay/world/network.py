@@ -229,7 +229,7 @@ class Network:
         due_us = self._scheduler.now_us + delay_us
         if due_us > link.free_us:
             link.free_us = due_us
-        self._scheduler.at(link.free_us, arrival)
+        self._scheduler.call_at(link.free_us, arrival)
 
     def waits(self, process: str, arrival: Callable[[], None]) -> bool:
         """Whether a process is paused. What arrives at it follows when it runs again."""

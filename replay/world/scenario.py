@@ -41,9 +41,9 @@ class TopicSpec(Struct, frozen=True):
 class ControllerSpec(Struct, frozen=True):
     """A controller: "refold N", or, if the configuration has `is_broker`, "stock N" in broker N.
 
-    `runs`: from the start; otherwise an input starts it. `starts_after_ms`: so long after the
-    brokers. `restarts`: a supervisor starts a refold again after it has exited with an error.
-    The protocol version is that of the scenario.
+    `runs`: from the start; otherwise an input starts it. `starts_after_ms`: the time from
+    the start of the brokers. `restarts`: a supervisor starts a refold again after it has exited
+    with an error. The protocol version is that of the scenario.
     """
 
     configuration: Configuration

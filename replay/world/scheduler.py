@@ -37,9 +37,14 @@ class Clock(Protocol):
     """What a process uses of the clock."""
 
     @property
-    def now_us(self) -> int: ...
-    def at(self, at_us: int, action: Action) -> ScheduledAction: ...
-    def after(self, delay_us: int, action: Action) -> ScheduledAction: ...
+    def now_us(self) -> int:
+        """The time, in microseconds."""
+
+    def call_at(self, at_us: int, action: Action) -> ScheduledAction:
+        """Schedule an action at a time."""
+
+    def after(self, delay_us: int, action: Action) -> ScheduledAction:
+        """Schedule an action after a delay."""
 
 
 class FoldTimers:
@@ -80,7 +85,7 @@ class Scheduler:
         self._order = 0
         self._due: list[tuple[int, int, ScheduledAction]] = []
 
-    def at(self, at_us: int, action: Action) -> ScheduledAction:
+    def call_at(self, at_us: int, action: Action) -> ScheduledAction:
         """Schedule an action; a time that is over means now, after all that is due now."""
         return self.add(at_us, ScheduledAction(at_us, action))
 
@@ -94,7 +99,7 @@ class Scheduler:
 
     def after(self, delay_us: int, action: Action) -> ScheduledAction:
         """Schedule an action `delay_us` from now."""
-        return self.at(self.now_us + delay_us, action)
+        return self.call_at(self.now_us + delay_us, action)
 
     def step(self, until_us: int) -> bool:
         """Run the next action that is due up to `until_us`. False: there is none, and the clock is
@@ -140,14 +145,14 @@ class ProcessClock:
         """The time of the simulation."""
         return self._scheduler.now_us
 
-    def at(self, at_us: int, action: Action) -> ScheduledAction:
+    def call_at(self, at_us: int, action: Action) -> ScheduledAction:
         """Schedule an action; a time that is over means now. The action is lost if the process ends
         before."""
         return self._scheduler.add(at_us, ScheduledAction(at_us, action, self))
 
     def after(self, delay_us: int, action: Action) -> ScheduledAction:
         """Schedule an action after a delay. It is lost if the process ends before."""
-        return self.at(self._scheduler.now_us + delay_us, action)
+        return self.call_at(self._scheduler.now_us + delay_us, action)
 
     def pause(self) -> None:
         """Run nothing until `resume`."""

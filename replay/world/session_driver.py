@@ -25,7 +25,7 @@ OnEvent = Callable[[Event, str], None]
 
 
 def settings_of(timeout_ms: int = 18_000, members: int = 3) -> SessionSettings:
-    """The settings of a daemon with this session timeout and so many servers."""
+    """The settings of a daemon with this session timeout and number of servers."""
     return SessionSettings(timeout_ms=timeout_ms, connect_timeout_ms=timeout_ms // members)
 
 
@@ -203,7 +203,7 @@ class SessionDriver:
             if self._tick.at_us <= due_us:
                 return
             self._tick.cancel()
-        self._tick = self._scheduler.at(due_us, self._tick_now)
+        self._tick = self._scheduler.call_at(due_us, self._tick_now)
 
     def _tick_now(self) -> None:
         self._tick = None

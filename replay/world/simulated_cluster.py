@@ -27,24 +27,42 @@ _FIRST_BULK_ZOOKEEPER: Final = (3, 6)
 class Pausable(Protocol):
     """A process that can be paused."""
 
-    def pause(self) -> None: ...
-    def resume(self) -> None: ...
+    def pause(self) -> None:
+        """Stop the process, as SIGSTOP does."""
+
+    def resume(self) -> None:
+        """Continue the process."""
 
 
 class SimulatedBroker(Pausable, Protocol):
     """A broker over all its runs, and what can happen to it."""
 
     @property
-    def is_running(self) -> bool: ...
-    def start(self) -> None: ...
-    def crash(self, *, loses_unflushed: bool) -> None: ...
-    def shut_down(self, *, restart_after_us: int | None, closes_after_us: int = 0) -> None: ...
-    def slow_disk(self, write_us: int) -> None: ...
+    def is_running(self) -> bool:
+        """Whether the process exists."""
+
+    def start(self) -> None:
+        """Start the process."""
+
+    def crash(self, *, loses_unflushed: bool) -> None:
+        """Kill the process; records that were not flushed may be lost."""
+
+    def shut_down(self, *, restart_after_us: int | None, closes_after_us: int = 0) -> None:
+        """Shut down normally, and perhaps start again."""
+
+    def slow_disk(self, write_us: int) -> None:
+        """From now on, a write takes this time."""
+
     def fail_log_directory(
         self, names: Iterable[tuple[str, int]] | None, *, survives_restart: bool = False
-    ) -> None: ...
-    def repair_log_directories(self) -> None: ...
-    def allocate_producer_ids(self, route: Route) -> None: ...
+    ) -> None:
+        """The log directory of these partitions fails; None: that of all."""
+
+    def repair_log_directories(self) -> None:
+        """Replace the disks of failed log directories."""
+
+    def allocate_producer_ids(self, route: Route) -> None:
+        """Request a block of producer ids."""
 
 
 AnyBroker = TypeVar("AnyBroker", bound=SimulatedBroker)

@@ -53,7 +53,7 @@ _BROKER_REQUESTS = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaReque
 
 _SESSION_TIMEOUT_MS: Final = 6000
 _EVENTS_OF_A_RUN_MAX: Final = 20_000
-"""No cluster of this size needs so many events: the controller is in an endless loop."""
+"""More events than a cluster of this size needs: the controller is in an endless loop."""
 PERSISTENT: Final = (
     "/brokers",
     znodes.BROKER_IDS,

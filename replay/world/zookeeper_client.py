@@ -144,7 +144,7 @@ class ZooKeeperClient:
             self._send(
                 ConnectRequest(self._last_zxid, self._requested_ms, self._session, self._password)
             )
-            self._look_later()
+            self._check_later()
 
     def received(self, connection: Connection, message: Message) -> None:
         """Handle a reply, a watch event or the answer to the session request."""
@@ -236,8 +236,9 @@ class ZooKeeperClient:
         self._connect()
         self._owner.session_expired()
 
-    def _look_later(self) -> None:
-        """Schedule a look at the clock. One that is due too early does nothing but this."""
+    def _check_later(self) -> None:
+        """Schedule the next check of the clock. A check that is due too early only schedules the
+        next one."""
         if self._connection is None:
             return
         timeout_us = self._timeout_ms * MS
@@ -250,13 +251,13 @@ class ZooKeeperClient:
             if self._timer.at_us <= due_us:
                 return
             self._timer.cancel()
-        self._timer = self._scheduler.at(due_us, self._look)
+        self._timer = self._scheduler.call_at(due_us, self._check_clock)
 
     @property
     def _ping_us(self) -> int:
         return min(self._timeout_ms // 3, PING_MS_MAX) * MS
 
-    def _look(self) -> None:
+    def _check_clock(self) -> None:
         """End a silent connection, or send a ping."""
         self._timer = None
         if self._is_over or self._connection is None:
@@ -271,7 +272,7 @@ class ZooKeeperClient:
         if is_idle and not self._ping_in_flight:
             self._ping_in_flight = True
             self._send(RequestPacket(PING_XID, Ping()))
-        self._look_later()
+        self._check_later()
 
 
 class _Watches:

@@ -248,7 +248,9 @@ class MovingBench(Bench):
         await self._stubs.requests()
         cpu_before = contender.cpu_seconds()
         begin_ns = await self._submit()
-        stored_ns = await self._until(contender, begin_ns, self._adding_missing, "adding replicas")
+        stored_ns = await self._wait_until(
+            contender, begin_ns, self._adding_missing, "adding replicas"
+        )
         received: list[Request] = []
 
         async def receive_more() -> bool:
@@ -259,7 +261,7 @@ class MovingBench(Bench):
             )
             return not self._is_complete(received)
 
-        await self._until(contender, begin_ns, receive_more, "LeaderAndIsr requests")
+        await self._wait_until(contender, begin_ns, receive_more, "LeaderAndIsr requests")
         last_ns = max(stored_ns, received[-1].ended_ns)
         return Sample(
             (last_ns - begin_ns) / 1e9,
@@ -318,7 +320,7 @@ class MovingBench(Bench):
             ]
             return bool(led)
 
-        end_ns = await self._until(contender, begin_ns, leads, "leaders")
+        end_ns = await self._wait_until(contender, begin_ns, leads, "leaders")
         requests = await self._stubs.requests()
         return Sample(
             (end_ns - begin_ns) / 1e9,
@@ -336,7 +338,7 @@ class MovingBench(Bench):
         cpu_before = contender.cpu_seconds()
         await self._submit()
         await anyio.sleep(AFTER_SECONDS)
-        seconds = await self._asked(contender, controlled_shutdown(ENDING_BROKER, epoch))
+        seconds = await self._response_seconds(contender, controlled_shutdown(ENDING_BROKER, epoch))
         return Sample(seconds, contender.cpu_seconds() - cpu_before, 1, 0)
 
     async def _changed_isrs(self, contender: Contender) -> Sample:
@@ -347,7 +349,7 @@ class MovingBench(Bench):
         begin_ns = await self._submit()
         longest, sent = 0.0, 0
         for request in requests:
-            longest, sent = max(longest, await self._asked(contender, request)), sent + 1
+            longest, sent = max(longest, await self._response_seconds(contender, request)), sent + 1
             check_step(contender, begin_ns, "adding replicas missing")
             if not await self._adding_missing():
                 break
@@ -366,7 +368,7 @@ class MovingBench(Bench):
                 requests.append(alter_partition(leader, epochs[leader], topic_id, number, changed))
         return requests
 
-    async def _asked(self, contender: Contender, request: Any) -> float:
+    async def _response_seconds(self, contender: Contender, request: Any) -> float:
         """The seconds until a broker's request is answered. Raises BenchError if it fails."""
         asked = time.monotonic()
         what = type(request).__name__
@@ -383,7 +385,7 @@ class MovingBench(Bench):
             raise BenchError(f"{contender.title} rejected {what}: {answer}")
         return seconds
 
-    async def _until(
+    async def _wait_until(
         self,
         contender: Contender,
         begin_ns: int,

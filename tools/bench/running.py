@@ -44,7 +44,8 @@ class BenchResult(Protocol):
     """A result with the conditions under which its contender ran."""
 
     @property
-    def conditions(self) -> str: ...
+    def conditions(self) -> str:
+        """The conditions as a line of the report."""
 
 
 AnyResult = TypeVar("AnyResult")

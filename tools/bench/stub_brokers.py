@@ -78,7 +78,7 @@ class Request(NamedTuple):
 def answer_to(api: int, version: int, correlation_id: int) -> bytes:
     """A complete response frame without errors. Raises KeyError for an unknown API."""
     if api == API_VERSIONS:
-        body = _offered(version)
+        body = _encoded_versions(version)
     elif api in _LOGIN:
         body = _LOGIN[api]
     elif version < _FIRST_FLEXIBLE[api]:
@@ -89,7 +89,7 @@ def answer_to(api: int, version: int, correlation_id: int) -> bytes:
     return struct.pack(">ii", 4 + len(body), correlation_id) + body
 
 
-def _offered(version: int) -> bytes:
+def _encoded_versions(version: int) -> bytes:
     flexible = version >= _API_VERSIONS_FIRST_FLEXIBLE
     tags = b"\0" if flexible else b""
     ranges = [struct.pack(">hhh", api, 0, highest) + tags for api, highest in _HIGHEST.items()]

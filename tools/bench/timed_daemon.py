@@ -70,12 +70,12 @@ def _time_timers(file: TextIO) -> None:
     def with_timer(loop: asyncio.BaseEventLoop) -> None:
         def fired(due: float) -> None:
             _write(file, "timer", (loop.time() - due) * 1e3, "")
-            again()
+            schedule_next()
 
-        def again() -> None:
+        def schedule_next() -> None:
             loop.call_later(_TIMER_SECONDS, fired, loop.time() + _TIMER_SECONDS)
 
-        again()
+        schedule_next()
         plain(loop)
 
     setattr(asyncio.BaseEventLoop, _RUN_FOREVER, with_timer)

@@ -188,7 +188,7 @@ def measure_failure(case: Case, partitions: int) -> Failure:
             ended_us.append(transaction.at_us)
 
     cluster.zookeeper.on_transaction = committed
-    cluster.scheduler.at(dies_us + _SETTLED_US // 2, lambda: _append_everywhere(cluster))
+    cluster.scheduler.call_at(dies_us + _SETTLED_US // 2, lambda: _append_everywhere(cluster))
     while cluster.step():
         pass
     replicas = assignment(partitions)

@@ -329,7 +329,7 @@ def measure(cluster: AnyCluster, meter: Meter) -> Measurements:
     """Run a cluster to its end. The producers stop early enough that all replicas have all
     records."""
     end_us = cluster.scenario.end_ms * MS
-    cluster.scheduler.at(end_us - 5 * SECOND, lambda: _stop_producers(cluster))
+    cluster.scheduler.call_at(end_us - 5 * SECOND, lambda: _stop_producers(cluster))
     while cluster.step():
         pass
     return meter.finish()

@@ -17,7 +17,7 @@ controller again."""
 
 _LATER: Final = "later"
 _EPOCHS: Final = 14
-"""So many elections of the KRaft controller are more than those of ZooKeeper controllers in the
+"""The KRaft controller is elected this many times: more often than ZooKeeper controllers in the
 rollback."""
 _ELECTION_S: Final = 2.0
 """The elections for the partitions of a failed broker are over by then."""

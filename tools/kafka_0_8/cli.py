@@ -40,20 +40,20 @@ app = typer.Typer(
 )
 app.command("broker")(broker_command.broker)
 
-_STORIES = {one.__name__: one for one in SCENARIOS}
+_SCENARIOS = {one.__name__: one for one in SCENARIOS}
 
 
 @app.command()
-def story(
-    name: Annotated[str, typer.Argument(help=f"One of {', '.join(_STORIES)}.")],
+def scenario(
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(_SCENARIOS)}.")],
     folder: Annotated[Path, typer.Argument(help="A folder that does not exist yet.")],
 ) -> None:
-    """Play a story in a simulated cluster, and write the log of each run of each broker."""
-    if name not in _STORIES:
-        raise typer.BadParameter(f"{name!r} is none; use one of {', '.join(_STORIES)}")
+    """Run a scenario in a simulated cluster, and write the log of each run of each broker."""
+    if name not in _SCENARIOS:
+        raise typer.BadParameter(f"{name!r} is none; use one of {', '.join(_SCENARIOS)}")
     if folder.exists():
         raise typer.BadParameter(f"{folder} exists already: name another folder")
-    for log in write_logs(_STORIES[name]().cluster.brokers.values(), folder):
+    for log in write_logs(_SCENARIOS[name]().cluster.brokers.values(), folder):
         typer.echo(log)
 
 

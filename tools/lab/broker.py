@@ -104,7 +104,7 @@ class KafkaBroker(Server):
         async def forgotten() -> bool:
             return self._registration not in await self._zookeeper.ephemerals()
 
-        await self._until(forgotten, START_SECONDS_MAX, "is still registered in ZooKeeper")
+        await self._wait_until(forgotten, START_SECONDS_MAX, "is still registered in ZooKeeper")
         await super().start(wait=wait)
 
     async def _answers(self) -> bool:

@@ -114,7 +114,7 @@ class Server(ABC):
                 raise LabError(f"{self.name} exited while it started: {self._last_error()}")
             return await self._answers()
 
-        await self._until(answers, START_SECONDS_MAX, "is not ready")
+        await self._wait_until(answers, START_SECONDS_MAX, "is not ready")
 
     def kill(self) -> None:
         """Kill the process with SIGKILL; it does not exist any more on return."""
@@ -140,7 +140,7 @@ class Server(ABC):
         async def gone() -> bool:
             return not self.running
 
-        await self._until(gone, seconds, "is still running")
+        await self._wait_until(gone, seconds, "is still running")
 
     def pause(self) -> None:
         """Pause the process with SIGSTOP: its connections stay open, without responses."""
@@ -165,7 +165,7 @@ class Server(ABC):
         if self.running:
             self.kill()
 
-    async def _until(
+    async def _wait_until(
         self, reached: Callable[[], Awaitable[bool]], seconds: float, otherwise: str
     ) -> None:
         """Poll until `reached` is true. Raises LabError with `otherwise` after `seconds`."""

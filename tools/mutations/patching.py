@@ -35,7 +35,7 @@ class ImportedFunctions:
         Raises MutationError if the process does not have it, or if its closure would change.
         """
         path = str(function.path)
-        objects = self._functions.at((path, function.name, function.first_line))
+        objects = self._functions.functions_at((path, function.name, function.first_line))
         if not objects:
             raise MutationError(f"{function.full_name} is not in the process")
         ast.fix_missing_locations(function.tree)

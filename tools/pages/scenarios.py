@@ -29,7 +29,7 @@ _NAMES: Final = {
     inspect.BoolType: "true or false",
 }
 _LISTED_MAX: Final = 6
-"""So many fields of another table are listed where it is used."""
+"""At most this many fields of another table are listed where it is used."""
 _HEAD: Final = """\
 # Scenario files
 

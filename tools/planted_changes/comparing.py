@@ -24,7 +24,7 @@ from tools.planted_changes.planting import PlantedChange, changed_copy, planted
 from tools.planted_changes.verdicts import Outcome, Verdict, outcome_of
 
 _FIRST_LOGS: Final = 2
-"""So many logs are compared first, then four times as many. Most changes are found in one of the
+"""This many logs are compared first, then four times as many. Most changes are found in one of the
 smallest logs that execute them."""
 _SECONDS_MAX: Final = 1200.0
 

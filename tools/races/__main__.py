@@ -55,7 +55,7 @@ def main(
                 shrunk = searchers.shrink(id_, found.case, invariant, shrink_seconds)
                 if save is not None:
                     searchers.save(id_, shrunk.case, save / id_)
-            row = Row.of(id_, found, shrunk)
+            row = Row.from_search(id_, found, shrunk)
             rows.append(row)
             typer.echo(msgspec.json.encode(row).decode() if json else line(row))
             sys.stdout.flush()

@@ -46,7 +46,7 @@ class Row(Struct):
     text: str = ""
 
     @classmethod
-    def of(cls, id_: str, searched: SearchResult, shrunk: ShrunkCase | None) -> "Row":
+    def from_search(cls, id_: str, searched: SearchResult, shrunk: ShrunkCase | None) -> "Row":
         """The row of a race."""
         violation = shrunk.violation if shrunk is not None else searched.violation
         return cls(

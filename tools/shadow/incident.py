@@ -142,7 +142,7 @@ class ShadowProcess:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command, stdout=output, stderr=messages, preexec_fn=guard.die_with_parent
             )
-        async with self._within(_STARTED_SECONDS, "begin to follow the cluster"):
+        async with self._time_limit(_STARTED_SECONDS, "begin to follow the cluster"):
             while not self.messages():
                 assert self._process.returncode is None, self._messages.read_text()
                 await asyncio.sleep(0.1)
@@ -152,11 +152,11 @@ class ShadowProcess:
         assert self._process is not None, "the shadow was started"
         assert self._process.returncode is None, self._messages.read_text()
         self._process.send_signal(signal.SIGTERM)
-        async with self._within(seconds, "end after SIGTERM"):
+        async with self._time_limit(seconds, "end after SIGTERM"):
             return await self._process.wait()
 
     @asynccontextmanager
-    async def _within(self, seconds: float, what: str) -> AsyncIterator[None]:
+    async def _time_limit(self, seconds: float, what: str) -> AsyncIterator[None]:
         """Kill the process and raise ShadowTimeout if something takes longer."""
         assert self._process is not None, "the shadow was started"
         try:

@@ -54,7 +54,7 @@ def _connections_max(wanted: int, possible: int | None, link: FrontLink) -> int:
 
 
 async def _serve(descriptor: int) -> None:
-    link = await FrontLink.over(socket.socket(fileno=descriptor))
+    link = await FrontLink.open(socket.socket(fileno=descriptor))
     setup = await link.receive()
     if isinstance(setup, FrontSetup):
         possible = _possible_connections()

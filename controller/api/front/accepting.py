@@ -32,7 +32,8 @@ class CreationRates:
         self.set(limits.creation_rate)
 
     def set(self, rate: int | None) -> None:
-        """Change the common rate, which listeners without a separate one have too."""
+        """Change the rate of all listeners together. It is also the limit of a listener without a
+        separate rate."""
         limits = self._limits
         self._all = self._limiter(rate)
         for listener in self._names:
@@ -42,7 +43,7 @@ class CreationRates:
             if listener not in self._of_listeners or not is_separate:
                 self._of_listeners[listener] = self._limiter(own if is_separate else rate)
 
-    def of(self, listener: str) -> list[RateLimiter]:
+    def limiters_of(self, listener: str) -> list[RateLimiter]:
         """The limiters of a listener."""
         limiters = [self._of_listeners.get(listener)]
         if listener != self._limits.exempt_listener:

@@ -13,7 +13,7 @@ from controller.api.cluster_metadata import (
     ClusterMetadata,
     MetadataQuery,
     PartitionMetadata,
-    TopicAsked,
+    RequestedTopic,
     TopicMetadata,
 )
 from controller.api.front.daemon_queries import DaemonQueries
@@ -69,16 +69,16 @@ def query_of(
     if asked is None or (head.version < _FIRST_NULLABLE and not asked):
         topics = None
     else:
-        topics = tuple([_asked(one) for one in asked])
+        topics = tuple([_requested_topic(one) for one in asked])
     with_topics = bool(getattr(request, "include_topic_authorized_operations", False))
     return MetadataQuery(client, listener, topics, with_topics, with_cluster)
 
 
-def _asked(topic: Any) -> TopicAsked:
+def _requested_topic(topic: Any) -> RequestedTopic:
     if topic.name is not None:
-        return TopicAsked(topic.name)
+        return RequestedTopic(topic.name)
     topic_id: UUID | None = getattr(topic, "topic_id", None)
-    return TopicAsked(None, topic_id.bytes if topic_id is not None else _NO_ID)
+    return RequestedTopic(None, topic_id.bytes if topic_id is not None else _NO_ID)
 
 
 def metadata_response(

@@ -30,10 +30,10 @@ from controller.api.front.live_brokers import LiveBrokers
 from controller.api.front.local_responses import local_response, own_config_response
 from controller.api.front.pending_requests import PendingRequests
 from controller.api.front.request_quotas import SMALL_BYTES, RequestQuota, RequestQuotas
-from controller.api.front.routing import Route, may_be_repeated, not_passed_on, route
+from controller.api.front.routing import Route, may_be_repeated, not_forwarded, route
 from controller.api.front.sasl import illegal_state
 from controller.api.front.session import ClientSession
-from controller.api.front.streams import before_deadline, within
+from controller.api.front.streams import before_deadline, time_limit
 from controller.api.front.upstream import Upstream
 from controller.api.front.versions import VersionTable
 from controller.api.limits import EndpointLimits
@@ -126,8 +126,8 @@ class ClientConnection:
     async def serve(self) -> None:
         """Handle requests until the client disconnects.
 
-        Raises `IdleTooLong`, `SessionOver`, `RequestRejected`, LoginRejected or MalformedRequest if
-        the client is at fault, `NoUpstream` if a broker is, `NoBrokersKnown` if neither is,
+        Raises `IdleTooLong`, `SessionEnded`, `RequestRejected`, LoginRejected or MalformedRequest
+        if the client is at fault, `NoUpstream` if a broker is, `NoBrokersKnown` if neither is,
         IncompleteReadError and OSError if either disconnected.
         """
         idle_ms = self._limits.connections_max_idle_ms
@@ -217,7 +217,7 @@ class ClientConnection:
             await quota.wait_for_turn(broker, request.head.api_key, held, request.deadline)
         if request.size > SMALL_BYTES:
             await quota.reserve_memory(request.size, held, request.deadline)
-            async with within(quota.read_seconds_max, _INCOMPLETE):
+            async with time_limit(quota.read_seconds_max, _INCOMPLETE):
                 request = await self._read_on(request, request.size)
         return quota, request
 
@@ -297,7 +297,9 @@ class ClientConnection:
 
     async def _log_in_again(self, request: PartialRequest) -> None:
         try:
-            async with within(self._limits.first_request_ms / 1000, "the login was not completed"):
+            async with time_limit(
+                self._limits.first_request_ms / 1000, "the login was not completed"
+            ):
                 await self._session.renew(request.head, request.received)
         except (LoginRejected, RequestRejected, MalformedRequest):
             self._counts.failed_renewals += 1
@@ -332,19 +334,19 @@ class ClientConnection:
             await self._reply(answer)
 
     async def _answer_metadata(self, request: PartialRequest, quota: RequestQuota) -> None:
-        """Answer about the cluster, as a broker would. Raises `NotPassedOn` while the daemon is
+        """Answer about the cluster, as a broker would. Raises `NotForwarded` while the daemon is
         not controller."""
         assert self._client is not None, "other clients are forwarded"
         await quota.throttle(request.size, request.deadline)
         queries, head = self._context.metadata, request.head
         body = await self._decoded(request, quota)
         if body is None:
-            raise not_passed_on(head)
+            raise not_forwarded(head)
         async with queries.slots:
             query = query_of(head, body, self._client, self._listener.listener)
             answer = await queries.read(query)
             if answer is None:
-                raise not_passed_on(head)
+                raise not_forwarded(head)
             own_id = self._context.broker_id
             encode = partial(metadata_response, head, body, answer, own_id, self._listener)
             await self._reply(await quota.run_in_thread(encode))
@@ -379,9 +381,9 @@ class ClientConnection:
 
     async def _forward(self, request: PartialRequest) -> None:
         """Forward a request, of which a part may have been received, and return the broker's
-        response. Raises `NotPassedOn` if the broker would not know who the client is."""
+        response. Raises `NotForwarded` if the broker would not know who the client is."""
         if self._client is not None:
-            raise not_passed_on(request.head)
+            raise not_forwarded(request.head)
         head, is_small = request.head, request.size <= SMALL_BYTES
         missing = request.size - len(request.received)
         upstream: Upstream | None = None
@@ -402,7 +404,7 @@ class ClientConnection:
         await upstream.forward_response(beginning, head.correlation_id, self._writer)
 
     async def _reply(self, frame: bytes) -> None:
-        async with within(self._transfer_seconds_max, "the client did not receive a response"):
+        async with time_limit(self._transfer_seconds_max, "the client did not receive a response"):
             self._writer.write(frame)
             await self._writer.drain()
 

@@ -83,7 +83,9 @@ def own_config_response(
             is_shown = is_allowed and _is_own(one, broker_id) and one.resource_type == _BROKER
             own = own_configs if is_shown else ()
             synonyms = getattr(request, "include_synonyms", False)
-            fields["configs"] = _described(module, _wanted(own, one), with_synonyms=synonyms)
+            fields["configs"] = _described(
+                module, _requested_entries(own, one), with_synonyms=synonyms
+            )
         results.append(result(**fields))
     return encode_response(head, schema(**{"throttle_time": timedelta(0), key: tuple(results)}))
 
@@ -112,7 +114,7 @@ def _judged(resource: Any, broker_id: int) -> dict[str, Any]:
     }
 
 
-def _wanted(configs: Sequence[ConfigEntry], resource: Any) -> Sequence[ConfigEntry]:
+def _requested_entries(configs: Sequence[ConfigEntry], resource: Any) -> Sequence[ConfigEntry]:
     """The requested entries; all of them if no names are given (ConfigHelper.describeConfigs)."""
     names = resource.configuration_keys
     return [one for one in configs if not names or one.name in names]

@@ -68,7 +68,7 @@ class PendingRequests:
             self._delivered.clear()
             await self._delivered.wait()
 
-    def later(self, request: int) -> None:
+    def defer(self, request: int) -> None:
         """A request is carried out and its response is deferred: release its resources."""
         waiting = self._waiting.get(request)
         if waiting is not None:

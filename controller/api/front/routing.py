@@ -5,7 +5,7 @@ from typing import Final
 
 from kio.schema.index import api_key_map
 
-from controller.api.errors import NotPassedOn
+from controller.api.errors import NotForwarded
 from controller.wire.admin.apis import ADMIN_APIS
 from controller.wire.api_versions import API_VERSIONS
 from controller.wire.client_requests import RequestHead
@@ -101,11 +101,11 @@ def route(api_key: int) -> Route:
     return Route.HERE_OR_BROKER if api_key in _ABOUT_BROKERS else Route.BROKER
 
 
-def not_passed_on(head: RequestHead) -> NotPassedOn:
+def not_forwarded(head: RequestHead) -> NotForwarded:
     """The error of a request for a broker, which would not know the client."""
     words = api_key_map.get(head.api_key, f"api_key_{head.api_key}").split("_")
     name = "".join(one.capitalize() for one in words)
-    return NotPassedOn(
+    return NotForwarded(
         f"{name} is a request for a broker, which would not know who the client is; clients use a "
         "listener that refold does not have, or another broker"
     )

@@ -16,10 +16,10 @@ from controller.api.errors import (
     HandshakeTimedOut,
     IdleTooLong,
     NoBrokersKnown,
-    NotPassedOn,
+    NotForwarded,
     NoUpstream,
     RequestRejected,
-    SessionOver,
+    SessionEnded,
 )
 from controller.api.front.accepting import AddressQuotas, CreationRates, accept_connections
 from controller.api.front.admission import Admission
@@ -60,7 +60,7 @@ from controller.wire.client_requests import MalformedRequest
 logger = logging.getLogger(__name__)
 
 WARNING_INTERVAL_S: Final = 10.0
-_NOT_PASSED_ON_INTERVAL_S: Final = 600.0
+_NOT_FORWARDED_INTERVAL_S: Final = 600.0
 _LAST_ANSWERS_SECONDS_MAX: Final = 1.0
 _REPORT_SECONDS: Final = 1.0
 
@@ -138,7 +138,7 @@ class Front:
         clock = asyncio.get_running_loop().time
         self._warnings = RateLimitedWarning(self._warn, clock)
         # Clients that look for a broker come again and again.
-        self._not_passed_on = RateLimitedWarning(self._warn, clock, _NOT_PASSED_ON_INTERVAL_S)
+        self._not_forwarded = RateLimitedWarning(self._warn, clock, _NOT_FORWARDED_INTERVAL_S)
         self._brokers = LiveBrokers([one.endpoint for one in setup.listeners], self._warn)
         self._credentials = Credentials(link.send)
         self._metadata = MetadataQueries(link.send)
@@ -201,7 +201,7 @@ class Front:
         name = listener.endpoint.listener
         await accept_connections(
             socket.socket(fileno=listener.descriptor),
-            partial(self._rates.of, name),
+            partial(self._rates.limiters_of, name),
             self._counts[name],
             connected,
         )
@@ -221,7 +221,7 @@ class Front:
             case ResponseReady(answer=answer):
                 self._pending.answered(answer)
             case ResponseDeferred(request=request):
-                self._pending.later(request)
+                self._pending.defer(request)
             case ClientThrottled(request=request, until_ms=until_ms):
                 self._pending.throttled(request, until_ms)
             case LiveBrokerList(brokers=brokers):
@@ -297,14 +297,14 @@ class Front:
                 ).serve()
         except IdleTooLong:
             counts.close("idle")
-        except SessionOver:
+        except SessionEnded:
             counts.close("session expired")
         except (RequestRejected, LoginRejected, NoUpstream, MalformedRequest) as fault:
             counts.close(_reason(fault))
             self._warnings.add(address, str(fault))
-        except NotPassedOn as why:
+        except NotForwarded as why:
             counts.close("not passed on")
-            self._not_passed_on.add(address, str(why))
+            self._not_forwarded.add(address, str(why))
         except (asyncio.IncompleteReadError, OSError, NoBrokersKnown):
             pass  # The client or its broker disconnected, or the client must use another address.
         except Exception:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from controller.api.errors import SessionOver
+from controller.api.errors import SessionEnded
 from controller.api.front.sasl import Login, SaslLogin
 from controller.core.api_requests.received_request import ClientIdentity
 from controller.wire.client_requests import RequestHead
@@ -29,7 +29,7 @@ class ClientSession:
         self._renewed_at: float | None = None
 
     def renews(self, head: RequestHead) -> bool:
-        """Whether a request begins a new login. Raises `SessionOver` for any other request after
+        """Whether a request begins a new login. Raises `SessionEnded` for any other request after
         the time of the login."""
         expires_at = None if self._login is None else self._login.expires_at
         if expires_at is None:
@@ -40,7 +40,7 @@ class ClientSession:
         ):
             return True
         if now > expires_at:
-            raise SessionOver
+            raise SessionEnded
         return False
 
     async def renew(self, head: RequestHead, frame: bytes) -> None:

@@ -48,7 +48,7 @@ async def before_deadline(deadline: float, otherwise: str) -> AsyncIterator[None
 
 
 @contextlib.asynccontextmanager
-async def within(seconds: float, otherwise: str) -> AsyncIterator[None]:
+async def time_limit(seconds: float, otherwise: str) -> AsyncIterator[None]:
     """Limit a block as `before_deadline`, by a duration."""
     async with before_deadline(asyncio.get_running_loop().time() + seconds, otherwise):
         yield

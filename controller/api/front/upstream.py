@@ -5,7 +5,7 @@ from struct import unpack
 from typing import Final
 
 from controller.api.errors import NoUpstream
-from controller.api.front.streams import READ_AHEAD_BYTES, copy, within, write_through
+from controller.api.front.streams import READ_AHEAD_BYTES, copy, time_limit, write_through
 from controller.api.limits import EndpointLimits
 from controller.core.values import Endpoint
 
@@ -74,7 +74,7 @@ class Upstream:
             raise NoUpstream(
                 f"the response to request {answered} arrived instead of {correlation_id}"
             )
-        async with within(
+        async with time_limit(
             self._transfer_seconds_max, "a broker's response was not sent to the client"
         ):
             client.write(beginning)

@@ -44,7 +44,7 @@ class VersionTable:
         self._answers: dict[tuple[int | None, bool], bytes] = {}
         self._spans: dict[int, Span] = dict(_OURS)
         for one in theirs:
-            span = _offered(one.api_key, (one.min_version, one.max_version))
+            span = _offered_span(one.api_key, (one.min_version, one.max_version))
             if span is not None:
                 self._spans.setdefault(one.api_key, span)
 
@@ -96,7 +96,7 @@ class VersionTable:
         }
 
 
-def _offered(api_key: int, span: Span) -> Span | None:
+def _offered_span(api_key: int, span: Span) -> Span | None:
     """The part of a broker's version range that is offered, or None."""
     match route(api_key):
         case Route.UNSUPPORTED:

@@ -121,8 +121,8 @@ async def _wait_for_outcomes(
 ) -> tuple[dict[Partition, PartitionOutcome], Mapping[Partition, ReassignmentRecord]]:
     """Poll until the controller has handled every partition, or the time limit has passed.
 
-    A look reads the topics before the requests and records. A reassignment that ends between these
-    reads looks as if it had been ignored, so a second look must show the same.
+    A poll reads the topics before the requests and records. A reassignment that ends between these
+    reads looks as if it had been ignored, so a second poll must show the same.
     """
     deadline = time.monotonic() + timeout_ms / 1000
     unsettled = dict.fromkeys(targets)

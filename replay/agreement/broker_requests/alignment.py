@@ -1,7 +1,7 @@
-"""Aligns two sequences that should be equal.
+"""Aligns two sequences that should be equal: what refold derives, and what the stock cluster did.
 
 The alignment has the least cost. A pair that is similar but not equal costs less than an unpaired
-entry of theirs, so it is reported as one difference, also at the end of a beginning. An unpaired
+stock entry, so it is reported as one difference, also at the end of a beginning. An unpaired
 entry on each side costs less than two such pairs, so a moved entry is not mixed up with its
 neighbours. The algorithm follows the furthest-reaching diagonals (Ukkonen 1985); its time is that
 of one pass plus the square of the cost. If the cost exceeds COST_MAX, the first half of the best
@@ -17,8 +17,8 @@ Pair = tuple[int | None, int | None]
 
 COST_MAX: Final = 60
 
-OURS_LEFT_OVER: Final = 1
-THEIRS_LEFT_OVER: Final = 4
+REFOLD_LEFT_OVER: Final = 1
+STOCK_LEFT_OVER: Final = 4
 ALIKE: Final = 3
 
 _SLIDE_MAX: Final = 1_000
@@ -28,14 +28,14 @@ class _FurthestPoint(NamedTuple):
     """The furthest place on a diagonal for a cost: one step after `came_from`, then along equal
     entries."""
 
-    ours: int
-    theirs: int
+    refold: int
+    stock: int
     came_from: "_FurthestPoint | None"
 
 
 def align(
-    ours: Sequence[Item],
-    theirs: Sequence[Item],
+    refold: Sequence[Item],
+    stock: Sequence[Item],
     agree: Callable[[Item, Item], bool],
     alike: Callable[[Item, Item], bool],
     *,
@@ -43,28 +43,29 @@ def align(
 ) -> list[Pair]:
     """Pairs of indexes in order; None for an unpaired entry.
 
-    `is_beginning`: theirs are only the beginning, and our remaining entries cost nothing.
+    `is_beginning`: `stock` is only the beginning, and the remaining entries of `refold` cost
+    nothing.
     """
-    walk = _Walk(ours, theirs, agree, alike, is_beginning)
+    walk = _Walk(refold, stock, agree, alike, is_beginning)
     placed: list[Pair] = []
     left_over = 0
     for i, j in _cheapest(walk):
         placed.append((i, j))
         step = (i is not None) - (j is not None)
         if step * left_over < 0:
-            _slide_back(placed, lambda i, j: agree(ours[i], theirs[j]))
+            _slide_back(placed, lambda i, j: agree(refold[i], stock[j]))
         left_over += step
-    rest = range(sum(i is not None for i, _ in placed), len(ours))
+    rest = range(sum(i is not None for i, _ in placed), len(refold))
     return [*placed, *((i, None) for i in rest)]
 
 
 def _cheapest(walk: "_Walk[Item]") -> Iterator[Pair]:
-    """The pairs up to the end, or up to the end of theirs if they are a beginning."""
+    """The pairs up to the end, or up to the end of the stock sequence if that is a beginning."""
     start = _FurthestPoint(0, 0, None)
     at = walk.along(start)
     yield from _pairs(start, at)
     while not walk.is_at_end(at):
-        start = _FurthestPoint(at.ours, at.theirs, None)
+        start = _FurthestPoint(at.refold, at.stock, None)
         at = walk.on_from(start)
         yield from _path(at)
 
@@ -76,13 +77,13 @@ def _slide_back(placed: list[Pair], agree: Callable[[int, int], bool]) -> None:
     moves no further than necessary.
     """
     for at in range(len(placed) - 1, max(0, len(placed) - _SLIDE_MAX), -1):
-        (i, j), (ours, theirs) = placed[at], placed[at - 1]
-        if ours is None or theirs is None:
+        (i, j), (refold, stock) = placed[at], placed[at - 1]
+        if refold is None or stock is None:
             return
-        if not agree(ours if i is None else i, theirs if j is None else j):
+        if not agree(refold if i is None else i, stock if j is None else j):
             return
         placed[at - 1 : at + 1] = (
-            [(ours, None), (i, theirs)] if j is None else [(None, theirs), (ours, j)]
+            [(refold, None), (i, stock)] if j is None else [(None, stock), (refold, j)]
         )
 
 
@@ -91,48 +92,48 @@ class _Walk(Generic[Item]):
 
     def __init__(
         self,
-        ours: Sequence[Item],
-        theirs: Sequence[Item],
+        refold: Sequence[Item],
+        stock: Sequence[Item],
         agree: Callable[[Item, Item], bool],
         alike: Callable[[Item, Item], bool],
         is_beginning: bool,
     ) -> None:
-        self._ours = ours
-        self._theirs = theirs
+        self._refold = refold
+        self._stock = stock
         self._agree = agree
         self._alike = alike
         self._is_beginning = is_beginning
 
     def is_at_end(self, at: _FurthestPoint) -> bool:
-        is_ours_at_end = self._is_beginning or at.ours == len(self._ours)
-        return is_ours_at_end and at.theirs == len(self._theirs)
+        is_refold_at_end = self._is_beginning or at.refold == len(self._refold)
+        return is_refold_at_end and at.stock == len(self._stock)
 
     def along(self, at: _FurthestPoint) -> _FurthestPoint:
         """Follow equal entries."""
-        ours, theirs, agree = self._ours, self._theirs, self._agree
-        i, j = at.ours, at.theirs
-        end = min(len(ours), i + len(theirs) - j)
-        while i < end and agree(ours[i], theirs[j]):
+        refold, stock, agree = self._refold, self._stock, self._agree
+        i, j = at.refold, at.stock
+        end = min(len(refold), i + len(stock) - j)
+        while i < end and agree(refold[i], stock[j]):
             i, j = i + 1, j + 1
         return _FurthestPoint(i, j, at.came_from)
 
     def on_from(self, start: _FurthestPoint) -> _FurthestPoint:
         """The end, or the furthest place when the cost gets too high."""
         frontiers: list[list[_FurthestPoint]] = [[start]]
-        furthest = {start.ours - start.theirs: start.ours}
+        furthest = {start.refold - start.stock: start.refold}
         while len(frontiers) <= COST_MAX:
             frontier: dict[int, _FurthestPoint] = {}
             for step in self._steps(frontiers):
-                diagonal = step.ours - step.theirs
-                if step.ours > furthest.get(diagonal, -1):
+                diagonal = step.refold - step.stock
+                if step.refold > furthest.get(diagonal, -1):
                     reached = frontier[diagonal] = self.along(step)
-                    furthest[diagonal] = reached.ours
+                    furthest[diagonal] = reached.refold
                     if self.is_at_end(reached):
                         return reached
             frontiers.append([*frontier.values()])
         furthest_on = max(
             (one for frontier in frontiers for one in frontier),
-            key=lambda one: one.ours + one.theirs,
+            key=lambda one: one.refold + one.stock,
         )
         # Later entries may change the last steps, but hardly the first ones.
         places = _places(furthest_on)
@@ -141,16 +142,16 @@ class _Walk(Generic[Item]):
     def _steps(self, frontiers: Sequence[Sequence[_FurthestPoint]]) -> Iterator[_FurthestPoint]:
         """Every step to the next cost, which is the number of frontiers."""
         for before in _last_but(ALIKE, frontiers):
-            i, j = before.ours, before.theirs
-            is_inside = i < len(self._ours) and j < len(self._theirs)
-            if is_inside and self._alike(self._ours[i], self._theirs[j]):
+            i, j = before.refold, before.stock
+            is_inside = i < len(self._refold) and j < len(self._stock)
+            if is_inside and self._alike(self._refold[i], self._stock[j]):
                 yield _FurthestPoint(i + 1, j + 1, before)
-        for before in _last_but(OURS_LEFT_OVER, frontiers):
-            if before.ours < len(self._ours):
-                yield _FurthestPoint(before.ours + 1, before.theirs, before)
-        for before in _last_but(THEIRS_LEFT_OVER, frontiers):
-            if before.theirs < len(self._theirs):
-                yield _FurthestPoint(before.ours, before.theirs + 1, before)
+        for before in _last_but(REFOLD_LEFT_OVER, frontiers):
+            if before.refold < len(self._refold):
+                yield _FurthestPoint(before.refold + 1, before.stock, before)
+        for before in _last_but(STOCK_LEFT_OVER, frontiers):
+            if before.stock < len(self._stock):
+                yield _FurthestPoint(before.refold, before.stock + 1, before)
 
 
 def _last_but(cost: int, frontiers: Sequence[Sequence[_FurthestPoint]]) -> Sequence[_FurthestPoint]:
@@ -173,11 +174,11 @@ def _places(at: _FurthestPoint) -> list[_FurthestPoint]:
 
 def _pairs(before: _FurthestPoint, to: _FurthestPoint) -> Iterator[Pair]:
     """A change of diagonal is an unpaired entry; the other steps are pairs."""
-    i, j = before.ours, before.theirs
-    if to.ours - to.theirs > i - j:
+    i, j = before.refold, before.stock
+    if to.refold - to.stock > i - j:
         yield i, None
         i += 1
-    elif to.ours - to.theirs < i - j:
+    elif to.refold - to.stock < i - j:
         yield None, j
         j += 1
-    yield from zip(range(i, to.ours), range(j, to.theirs), strict=True)
+    yield from zip(range(i, to.refold), range(j, to.stock), strict=True)

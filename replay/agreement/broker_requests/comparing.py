@@ -65,14 +65,14 @@ class RequestDivergence(Struct, frozen=True):
     fold did). `details` are phrases, for DIFFERS only."""
 
     what: str
-    ours: SentRequest | None
-    theirs: SentRequest | None
+    refold: SentRequest | None
+    stock: SentRequest | None
     details: tuple[str, ...] = ()
 
     @property
     def request(self) -> SentRequest:
         """The fold's request, or Kafka's if the fold sent none."""
-        request = self.ours or self.theirs
+        request = self.refold or self.stock
         assert request is not None, "a difference has a side"
         return request
 
@@ -139,7 +139,7 @@ class _MatchedRequest(Struct):
     requests, but not this one.
     """
 
-    ours: SentRequest
+    refold: SentRequest
     logged: SentRequest | None = None
     served: SentRequest | None = None
     is_moved: bool = False
@@ -152,8 +152,8 @@ class _MatchedRequest(Struct):
 
     def details(self) -> tuple[str, ...]:
         """The differences from both logs."""
-        kafka = [one for one in self.kafka if not agrees(self.ours, one)]
-        phrases = [phrase for one in kafka for phrase in differences(self.ours, one)]
+        kafka = [one for one in self.kafka if not agrees(self.refold, one)]
+        phrases = [phrase for one in kafka for phrase in differences(self.refold, one)]
         if self.logged is not None and self.logged.lines is not None:
             number = f"{self.logged.lines} lines of {self.logged.size} partitions"
             phrases.append(f"state-change.log has {number}")
@@ -182,11 +182,13 @@ def compare_term(
     controller may have died before it sent the last requests.
     """
     result = TermRequests()
-    ours = _grouped(fold, _broker)
+    refold = _grouped(fold, _broker)
     sent = _grouped(logged or (), _broker)
     logs = served or {}
-    for broker in sorted({*ours, *sent, *logs}):
-        queue = _Queue(ours.get(broker, []), fold, logged is not None, is_cut, span, unknown_calls)
+    for broker in sorted({*refold, *sent, *logs}):
+        queue = _Queue(
+            refold.get(broker, []), fold, logged is not None, is_cut, span, unknown_calls
+        )
         if logged is not None:
             queue.find_logged(sent.get(broker, []))
         if broker in logs:
@@ -200,14 +202,14 @@ class _Queue:
 
     def __init__(
         self,
-        ours: Iterable[SentRequest],
+        refold: Iterable[SentRequest],
         sent_to_all: Sequence[SentRequest],
         is_log_there: bool,
         is_cut: bool,
         span: LogSpan,
         unknown_calls: UnknownCalls,
     ) -> None:
-        self._found = [_MatchedRequest(one) for one in ours]
+        self._found = [_MatchedRequest(one) for one in refold]
         self._sent_to_all = sent_to_all
         self._span = span
         self._is_cut = is_cut
@@ -218,49 +220,49 @@ class _Queue:
 
     def find_logged(self, logged: Sequence[SentRequest]) -> None:
         """Pair the requests with state-change.log, which has every request."""
-        found = self._within(self._span)
+        found = self._requests_within(self._span)
         for i, j in self._align(found, logged, is_beginning=False):
             if i is None and j is not None:
                 self._missing.append(logged[j])
             elif i is not None and j is not None:
                 found[i].logged = logged[j]
-        left = [(one.ours, one) for one in found if one.logged is None]
-        for theirs in self._take_missing():
-            other = _take(left, theirs)
+        left = [(one.refold, one) for one in found if one.logged is None]
+        for stock in self._take_missing():
+            other = _take(left, stock)
             if other is None:
-                self._missing.append(theirs)
+                self._missing.append(stock)
             else:
-                other.logged, other.is_moved = theirs, True
+                other.logged, other.is_moved = stock, True
         self._found = _in_log_order(self._found)
 
-    def _within(self, span: LogSpan, earlier: int = 0) -> list[_MatchedRequest]:
+    def _requests_within(self, span: LogSpan, earlier: int = 0) -> list[_MatchedRequest]:
         """The requests that may be in a log.
 
         Of the requests before the log begins, these are the last `earlier` ones.
         """
         if not span.begins:
             return self._found
-        first = sum(one.ours.seq < span.first for one in self._found)
+        first = sum(one.refold.seq < span.first for one in self._found)
         return self._found[max(first - earlier, 0) :]
 
     def find_served(self, served: Sequence[SentRequest], span: LogSpan = WHOLE_TERM) -> None:
         """Pair the requests with a request log, which has the beginning of each registration's
         queue."""
         missing_of_log = self._take_missing()
-        within = self._within(span, sum(one.seq < span.settled for one in served))
-        ours_of = _grouped(within, lambda one: one.ours.broker_epoch)
+        within = self._requests_within(span, sum(one.seq < span.settled for one in served))
+        refold_of = _grouped(within, lambda one: one.refold.broker_epoch)
         served_of = _grouped(served, lambda one: one.broker_epoch)
-        if None in ours_of or None in served_of:
+        if None in refold_of or None in served_of:
             # A request from before a broker registered again may be served after later requests.
-            ours_of = {None: within}
+            refold_of = {None: within}
             served_of = {None: sorted(served, key=lambda one: one.broker_epoch or 0)}
-        for epoch in {**ours_of, **served_of}:
-            self._find_served(ours_of.get(epoch, ()), served_of.get(epoch, ()))
+        for epoch in {**refold_of, **served_of}:
+            self._find_served(refold_of.get(epoch, ()), served_of.get(epoch, ()))
         self._place_served(within)
         self._missing = [one for one in self._missing if one.seq >= span.settled]
         known_after = max(span.first, span.settled)
         for one in within:
-            one.is_passed_over = one.is_passed_over and one.ours.seq >= known_after
+            one.is_passed_over = one.is_passed_over and one.refold.seq >= known_after
         self._missing = self._united(missing_of_log)
         self._move_extra()
 
@@ -277,13 +279,13 @@ class _Queue:
 
     def _place_served(self, within: Iterable[_MatchedRequest]) -> None:
         """Pair unpaired requests of both sides, at another position or of another registration."""
-        left = [(one.ours, one) for one in within if one.served is None]
-        for theirs in self._take_missing():
-            found = _take(left, replace(theirs, broker_epoch=None))
+        left = [(one.refold, one) for one in within if one.served is None]
+        for stock in self._take_missing():
+            found = _take(left, replace(stock, broker_epoch=None))
             if found is None:
-                self._missing.append(theirs)
+                self._missing.append(stock)
             else:
-                found.served, found.is_moved, found.is_passed_over = theirs, True, False
+                found.served, found.is_moved, found.is_passed_over = stock, True, False
 
     def _united(self, of_log: Iterable[SentRequest]) -> list[SentRequest]:
         """A request that both logs have and the fold lacks is one request.
@@ -306,7 +308,7 @@ class _Queue:
         left = [(one.logged, one) for one in self._found if one.is_passed_over and one.logged]
         for found in self._found:
             if found.logged is None and found.served is not None:
-                other = _take(left, found.ours)
+                other = _take(left, found.refold)
                 if other is not None:
                     found.logged, other.logged = other.logged, None
 
@@ -317,11 +319,11 @@ class _Queue:
     def _align(
         self, found: Sequence[_MatchedRequest], kafka: Sequence[SentRequest], *, is_beginning: bool
     ) -> list[Pair]:
-        ours = [one.ours for one in found]
-        return align(ours, kafka, agrees, self._are_alike, is_beginning=is_beginning)
+        refold = [one.refold for one in found]
+        return align(refold, kafka, agrees, self._are_alike, is_beginning=is_beginning)
 
-    def _are_alike(self, ours: SentRequest, theirs: SentRequest) -> bool:
-        return _alike(ours, theirs) and self._unknown_calls.may_be_same(ours, theirs)
+    def _are_alike(self, refold: SentRequest, stock: SentRequest) -> bool:
+        return _are_similar(refold, stock) and self._unknown_calls.may_be_same(refold, stock)
 
     def judge(self, result: TermRequests) -> None:
         """Count each request once. Requests that unlogged API calls may have caused are not
@@ -329,8 +331,8 @@ class _Queue:
         sent = [place for place, one in enumerate(self._found) if one.logged or one.served]
         end = max(sent, default=-1) if self._is_cut else len(self._found)
         for place, found in enumerate(self._found):
-            if place > end or self._unknown_calls.may_add(found.ours, found.kafka):
-                result.tally_of(found.ours).unjudged += 1
+            if place > end or self._unknown_calls.may_add(found.refold, found.kafka):
+                result.tally_of(found.refold).unjudged += 1
             else:
                 self._judge(found, result, is_logged=self._is_logged(found))
         for request in self._missing:
@@ -346,23 +348,23 @@ class _Queue:
     def _is_logged(self, found: _MatchedRequest) -> bool:
         """Whether state-change.log would have the request, if it was sent."""
         first, last, _, settled = self._span
-        is_within = max(first, settled) <= found.ours.seq <= last
+        is_within = max(first, settled) <= found.refold.seq <= last
         return self._is_log_there and (found.logged is not None or is_within)
 
     def _judge(self, found: _MatchedRequest, result: TermRequests, *, is_logged: bool) -> None:
-        ours = found.ours
-        tally = result.tally_of(ours)
-        theirs = found.logged if is_logged else found.served
-        if theirs is not None:
+        refold = found.refold
+        tally = result.tally_of(refold)
+        stock = found.logged if is_logged else found.served
+        if stock is not None:
             details = found.details()
             if details:
                 tally.differs += 1
-                result.differences.append(RequestDivergence(DIFFERS, ours, theirs, details))
+                result.differences.append(RequestDivergence(DIFFERS, refold, stock, details))
             else:
                 tally.agreed += 1
         elif is_logged or found.is_passed_over:
             tally.extra += 1
-            result.differences.append(RequestDivergence(EXTRA, ours, None))
+            result.differences.append(RequestDivergence(EXTRA, refold, None))
         else:
             tally.unjudged += 1
 
@@ -383,13 +385,13 @@ def _in_log_order(found: Iterable[_MatchedRequest]) -> list[_MatchedRequest]:
     return [one for *_, one in sorted(placed, key=itemgetter(0, 1))]
 
 
-def _alike(ours: SentRequest, theirs: SentRequest) -> bool:
+def _are_similar(refold: SentRequest, stock: SentRequest) -> bool:
     """Whether both could be the same request with different content."""
-    if ours.kind != theirs.kind:
+    if refold.kind != stock.kind:
         return False
-    if not ours.partitions or not theirs.partitions:
+    if not refold.partitions or not stock.partitions:
         return True
-    return not ours.names.isdisjoint(theirs.names)
+    return not refold.names.isdisjoint(stock.names)
 
 
 def _is_repeated(served: Sequence[SentRequest], at: int) -> bool:

@@ -122,7 +122,7 @@ def sent_request_of(request: BrokerRequest, seq: int) -> SentRequest:
             live = tuple(sorted(broker for broker, _, _ in request.live_leaders))
         case UpdateMetadataRequest():
             kind = UPDATE_METADATA
-            partitions = in_order(map(_known, request.partitions))
+            partitions = in_order(map(_partition_of_update_metadata, request.partitions))
             live = tuple(sorted(one.id for one in request.live_brokers))
         case _:
             kind = STOP_REPLICA
@@ -142,15 +142,15 @@ def sent_request_of(request: BrokerRequest, seq: int) -> SentRequest:
     )
 
 
-def agrees(ours: SentRequest, theirs: SentRequest) -> bool:
+def agrees(refold: SentRequest, stock: SentRequest) -> bool:
     """Whether all fields that both have are equal. Both go to the same broker."""
-    if ours.kind != theirs.kind or ours.size != theirs.size:
+    if refold.kind != stock.kind or refold.size != stock.size:
         return False
-    if not _fields_agree(_request_fields(ours), _request_fields(theirs)):
+    if not _fields_agree(_request_fields(refold), _request_fields(stock)):
         return False
-    one, other = ours.partitions, theirs.partitions
+    one, other = refold.partitions, stock.partitions
     if one is None or other is None or one is other or one == other:
-        return ours.leading == theirs.leading or None in (ours.leading, theirs.leading)
+        return refold.leading == stock.leading or None in (refold.leading, stock.leading)
     return len(one) == len(other) and all(map(partitions_agree, one, other))
 
 
@@ -166,14 +166,14 @@ def _fields_agree(ones: Iterable[object], others: Iterable[object]) -> bool:
     )
 
 
-def differences(ours: SentRequest, theirs: SentRequest) -> Iterator[str]:
-    """The differences, a phrase each; `theirs` is what Kafka sent."""
-    if ours.kind != theirs.kind:
-        yield f"{ours.kind}, Kafka's {theirs.kind}"
+def differences(refold: SentRequest, stock: SentRequest) -> Iterator[str]:
+    """The differences, a phrase each; `stock` is what Kafka sent."""
+    if refold.kind != stock.kind:
+        yield f"{refold.kind}, Kafka's {stock.kind}"
         return
-    are_listed = ours.partitions is not None and theirs.partitions is not None
+    are_listed = refold.partitions is not None and stock.partitions is not None
     not_compared = {*_ORIGIN_FIELDS, *(_COUNT_FIELDS if are_listed else ())}
-    for one in _known_to_both(ours, theirs):
+    for one in _known_to_both(refold, stock):
         if one.part[0] not in not_compared:
             yield _phrase(one)
 
@@ -237,7 +237,7 @@ def _led(one: LeaderAndIsrPartition, with_recovery: bool) -> SentPartition:
     )
 
 
-def _known(one: UpdateMetadataPartition) -> SentPartition:
+def _partition_of_update_metadata(one: UpdateMetadataPartition) -> SentPartition:
     state = one.leadership
     return SentPartition(
         one.topic,

@@ -35,8 +35,8 @@ def settled_requests(
         fold = [one for one in fold if one.seq >= span.settled]
         logged = [one for one in logged if one.seq >= span.settled]
     agreed = [pair for broker in _brokers(fold) for pair in _agreed(broker, fold, logged)]
-    for ours, _ in agreed:
-        result.tally_of(ours).agreed += 1
+    for refold, _ in agreed:
+        result.tally_of(refold).agreed += 1
     done = {id(one) for pair in agreed for one in pair}
     return (
         result,
@@ -54,9 +54,9 @@ def _agreed(
 ) -> list[tuple[SentRequest, SentRequest]]:
     """The first requests of a broker's queue, as far as both sides agree."""
     found = []
-    ours = (one for one in fold if one.broker == broker)
-    theirs = (one for one in logged if one.broker == broker)
-    for one, other in zip(ours, theirs, strict=False):
+    refold = (one for one in fold if one.broker == broker)
+    stock = (one for one in logged if one.broker == broker)
+    for one, other in zip(refold, stock, strict=False):
         if other.lines is not None or not agrees(one, other):
             break
         found.append((one, other))

@@ -35,70 +35,70 @@ class UnknownCalls(NamedTuple):
     since: int = NEVER
     shutdowns_since: int = NEVER
 
-    def may_cause(self, theirs: SentRequest, sent_before: Iterable[SentRequest]) -> bool:
+    def may_cause(self, stock: SentRequest, sent_before: Iterable[SentRequest]) -> bool:
         """Whether an unlogged call may have caused a request that only Kafka sent.
 
         `sent_before` are the fold's requests to all brokers.
         """
-        if theirs.kind == UPDATE_METADATA:
-            return theirs.seq >= self.since
-        if theirs.seq < self.shutdowns_since:
+        if stock.kind == UPDATE_METADATA:
+            return stock.seq >= self.since
+        if stock.seq < self.shutdowns_since:
             return False
-        if theirs.partitions is None:
-            return _follows_shutdown(theirs, sent_before)
-        if not theirs.partitions:
+        if stock.partitions is None:
+            return _follows_shutdown(stock, sent_before)
+        if not stock.partitions:
             return False
-        if theirs.kind == STOP_REPLICA:
-            return not any(one.delete for one in theirs.partitions)
-        return _is_nothing_new(theirs, sent_before)
+        if stock.kind == STOP_REPLICA:
+            return not any(one.delete for one in stock.partitions)
+        return _is_nothing_new(stock, sent_before)
 
-    def may_be_same(self, ours: SentRequest, theirs: SentRequest) -> bool:
+    def may_be_same(self, refold: SentRequest, stock: SentRequest) -> bool:
         """Whether Kafka's request can be the fold's with more content, because of unlogged calls.
 
         Without unlogged calls the content may differ in any way.
         """
-        if theirs.kind != UPDATE_METADATA or theirs.seq < self.since:
+        if stock.kind != UPDATE_METADATA or stock.seq < self.since:
             return True
-        is_known = ours.partitions is not None and theirs.partitions is not None
-        return ours.size <= theirs.size and (not is_known or ours.names <= theirs.names)
+        is_known = refold.partitions is not None and stock.partitions is not None
+        return refold.size <= stock.size and (not is_known or refold.names <= stock.names)
 
-    def may_add(self, ours: SentRequest, kafka: Iterable[SentRequest]) -> bool:
+    def may_add(self, refold: SentRequest, kafka: Iterable[SentRequest]) -> bool:
         """Whether the only difference is that Kafka sent more partitions."""
-        if ours.kind != UPDATE_METADATA or ours.seq < self.since:
+        if refold.kind != UPDATE_METADATA or refold.seq < self.since:
             return False
-        theirs = list(kafka)
-        is_more = any(one.size > ours.size for one in theirs)
-        return is_more and all(agrees(ours, _as_far_as(ours, one)) for one in theirs)
+        stock = list(kafka)
+        is_more = any(one.size > refold.size for one in stock)
+        return is_more and all(agrees(refold, _as_far_as(refold, one)) for one in stock)
 
 
 NO_UNKNOWN_CALLS: Final = UnknownCalls()
 
 
-def _as_far_as(ours: SentRequest, theirs: SentRequest) -> SentRequest:
+def _as_far_as(refold: SentRequest, stock: SentRequest) -> SentRequest:
     """Kafka's request, with only the partitions that the fold's request has."""
-    if theirs.partitions is None:
-        return replace(theirs, size=min(ours.size, theirs.size))
-    partitions = tuple(one for one in theirs.partitions if one.key in ours.names)
-    return replace(theirs, size=len(partitions), partitions=partitions)
+    if stock.partitions is None:
+        return replace(stock, size=min(refold.size, stock.size))
+    partitions = tuple(one for one in stock.partitions if one.key in refold.names)
+    return replace(stock, size=len(partitions), partitions=partitions)
 
 
-def _follows_shutdown(theirs: SentRequest, sent_before: Iterable[SentRequest]) -> bool:
+def _follows_shutdown(stock: SentRequest, sent_before: Iterable[SentRequest]) -> bool:
     """Whether a request of unknown partitions may belong to a repeated controlled shutdown: a
     broker was sent a StopReplica by one before. A StopReplica goes to the same broker."""
     return any(
         one.kind == STOP_REPLICA
-        and one.seq <= theirs.seq
+        and one.seq <= stock.seq
         and one.cause.startswith(_SHUTDOWN)
-        and (theirs.kind != STOP_REPLICA or one.broker == theirs.broker)
+        and (stock.kind != STOP_REPLICA or one.broker == stock.broker)
         for one in sent_before
     )
 
 
-def _is_nothing_new(theirs: SentRequest, sent_before: Iterable[SentRequest]) -> bool:
-    current = {one.key: one for one in theirs.partitions or ()}
+def _is_nothing_new(stock: SentRequest, sent_before: Iterable[SentRequest]) -> bool:
+    current = {one.key: one for one in stock.partitions or ()}
     new = set(current)
     for sent in sent_before:
-        if sent.kind == theirs.kind and sent.seq <= theirs.seq:
+        if sent.kind == stock.kind and sent.seq <= stock.seq:
             for one in sent.partitions or ():
                 if one.key in new and _is_known_by(one, current[one.key]):
                     new.discard(one.key)

@@ -118,8 +118,8 @@ class WriteBatch:
         if found is None:
             return None
         claimed, differences = found
-        for place, (_, kafkas) in zip(claimed, decision.operations, strict=True):
-            self._settle(place, operations.OK, kafkas.version if isinstance(kafkas, SetData) else 0)
+        for place, (_, stock) in zip(claimed, decision.operations, strict=True):
+            self._settle(place, operations.OK, stock.version if isinstance(stock, SetData) else 0)
             self._done.append(place)
         return differences if claimed else None
 
@@ -183,17 +183,17 @@ class WriteBatch:
         not contain them."""
         claimed: list[int] = []
         differences: list[str] = []
-        for path, kafkas in decision.operations:
-            place = self._place_of(kafkas, path, claimed)
+        for path, stock in decision.operations:
+            place = self._place_of(stock, path, claimed)
             if place is None:
                 return None
             claimed.append(place)
-            differences += write_differences(self._writes[place], kafkas, path)
+            differences += write_differences(self._writes[place], stock, path)
         return claimed, differences
 
-    def _place_of(self, kafkas: Operation, path: str, claimed: list[int]) -> int | None:
+    def _place_of(self, stock: Operation, path: str, claimed: list[int]) -> int | None:
         for place in self._open:
-            if place not in claimed and is_same_write(self._writes[place], kafkas, path):
+            if place not in claimed and is_same_write(self._writes[place], stock, path):
                 return place
         return None
 

@@ -33,34 +33,34 @@ _KINDS: Final = {
 }
 
 
-def is_same_write(ours: WriteOperation, kafkas: Operation, path: str) -> bool:
-    """Whether both do the same operation on the same znode. `path` is Kafka's path of `kafkas`."""
-    return isinstance(kafkas, _KINDS.get(type(ours), Check)) and ours.path == path
+def is_same_write(refold: WriteOperation, stock: Operation, path: str) -> bool:
+    """Whether both do the same operation on the same znode. `path` is the path of `stock`."""
+    return isinstance(stock, _KINDS.get(type(refold), Check)) and refold.path == path
 
 
-def write_differences(ours: WriteOperation, kafkas: Operation, path: str) -> Iterator[str]:
+def write_differences(refold: WriteOperation, stock: Operation, path: str) -> Iterator[str]:
     """The differences in content and expected version, in words. The order of keys does not
     count."""
-    if isinstance(ours, operations.SetData) and isinstance(kafkas, SetData):
-        version = kafkas.version - 1
-        if ours.version not in (ANY_VERSION, version):
-            yield f"{path}: at version {ours.version}, Kafka at {version}"
-    data = getattr(ours, "data", b"")
-    other = getattr(kafkas, "data", b"") or b""
+    if isinstance(refold, operations.SetData) and isinstance(stock, SetData):
+        version = stock.version - 1
+        if refold.version not in (ANY_VERSION, version):
+            yield f"{path}: at version {refold.version}, Kafka at {version}"
+    data = getattr(refold, "data", b"")
+    other = getattr(stock, "data", b"") or b""
     yield from _content_differences(path, data, other)
 
 
-def _content_differences(path: str, ours: bytes, kafkas: bytes) -> Iterator[str]:
-    if ours == kafkas:
+def _content_differences(path: str, refold: bytes, stock: bytes) -> Iterator[str]:
+    if refold == stock:
         return
     try:
-        one, other = msgspec.json.decode(ours), msgspec.json.decode(kafkas)
+        one, other = msgspec.json.decode(refold), msgspec.json.decode(stock)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        yield f"{path}: {_text(ours)}, Kafka {_text(kafkas)}"
+        yield f"{path}: {_text(refold)}, Kafka {_text(stock)}"
         return
     if not isinstance(one, dict) or not isinstance(other, dict):
         if one != other:
-            yield f"{path}: {_text(ours)}, Kafka {_text(kafkas)}"
+            yield f"{path}: {_text(refold)}, Kafka {_text(stock)}"
         return
     if path == REASSIGN_PARTITIONS:
         one, other = _in_order(one), _in_order(other)
@@ -86,25 +86,25 @@ def _json(value: Any) -> str:
     return "nothing" if value is None else msgspec.json.encode(value).decode()
 
 
-def refusal(ours: WriteOperation, view: ZnodeView) -> int:
+def refusal(refold: WriteOperation, view: ZnodeView) -> int:
     """The error that ZooKeeper would return for a write now, 0 for none."""
-    znode = view.find(ours.path)
-    if isinstance(ours, operations.CreateSequential):
+    znode = view.find(refold.path)
+    if isinstance(refold, operations.CreateSequential):
         return operations.OK
-    if isinstance(ours, operations.Create):
+    if isinstance(refold, operations.Create):
         return operations.OK if znode is None else operations.NODE_EXISTS
     if znode is None:
         return operations.NO_NODE
-    if ours.version not in (ANY_VERSION, znode.version):
+    if refold.version not in (ANY_VERSION, znode.version):
         return operations.BAD_VERSION
-    if isinstance(ours, operations.Delete) and view.children(ours.path):
+    if isinstance(refold, operations.Delete) and view.children(refold.path):
         return operations.NOT_EMPTY
     return operations.OK
 
 
-def version_after(ours: WriteOperation, view: ZnodeView) -> int:
+def version_after(refold: WriteOperation, view: ZnodeView) -> int:
     """The version of a znode after a write that is done now; -1 if it is deleted."""
-    znode = view.find(ours.path)
-    if isinstance(ours, operations.SetData):
+    znode = view.find(refold.path)
+    if isinstance(refold, operations.SetData):
         return 0 if znode is None else znode.version + 1
-    return 0 if isinstance(ours, (operations.Create, operations.CreateSequential)) else -1
+    return 0 if isinstance(refold, (operations.Create, operations.CreateSequential)) else -1

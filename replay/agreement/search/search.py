@@ -49,7 +49,7 @@ class Hypothesis(ABC, Generic[Question]):
         self.runs_max = runs_max
 
     def runs(self, records: int) -> int:
-        """How often a log of so many records may be compared again."""
+        """How often a log with this number of records may be compared again."""
         return min(self.runs_max, max(self.runs_min, RECORDS_MAX // max(records, 1)))
 
     @abstractmethod
@@ -87,8 +87,8 @@ def search(
     begin: Assumptions = NO_ASSUMPTIONS,
     has_time: Callable[[], bool] = lambda: True,
 ) -> Run:
-    """Compare a log of so many records under the assumptions that explain most divergences, in
-    addition to those of `begin`. `has_time`: whether another comparison may begin."""
+    """Compare a log under the assumptions that explain most divergences, in addition to those of
+    `begin`. `records`: how many the log has. `has_time`: whether another comparison may begin."""
     is_recorded = any(one.needs_choices and one.runs(records) for one in hypotheses)
 
     def run(assumptions: Assumptions) -> Run:

@@ -63,15 +63,15 @@ class ComparedWrites(Checkpointed):
         """The differences of a decision that the fold made earlier than Kafka; None for others."""
         if decision.error or len(decision.operations) != 1:
             return None
-        [(path, kafkas)] = decision.operations
+        [(path, stock)] = decision.operations
         early = self._early.pop(path, None)
         if early is None:
             return None
-        if not is_same_write(early.write, kafkas, path):
+        if not is_same_write(early.write, stock, path):
             # Kafka has done something else.
             self.judgements.append(early.extra)
             return None
-        return list(write_differences(early.write, kafkas, path))
+        return list(write_differences(early.write, stock, path))
 
     def skip_batch(self) -> None:
         """Go on as the controller did, without the writes that are not settled."""

@@ -79,7 +79,7 @@ class ControllerTrace(Checkpointed):
         "_triggers",
         "_inferred",
         "_mark_zxid",
-        "_stood_for",
+        "_last_election_seq",
         "_has_failed",
         "free_ms",
         "_is_connected",
@@ -111,7 +111,7 @@ class ControllerTrace(Checkpointed):
         self._triggers = InferredTriggers(session, broker, self.fold, self._pending, index)
         self._inferred: list[Trigger] = []
         self._mark_zxid = 0
-        self._stood_for = 0
+        self._last_election_seq = 0
         self._has_failed = False
         self.free_ms = 0
         """When it last began an event or wrote something."""
@@ -134,10 +134,10 @@ class ControllerTrace(Checkpointed):
 
     # The records of the log -----------------------------------------------------------------------
 
-    def at(self, seq: int, time_ms: int, zxid: int) -> None:
+    def advance(self, seq: int, time_ms: int, zxid: int) -> None:
         """The log has reached a record, after a transaction."""
-        self._note(self.at, seq, time_ms, zxid)
-        self.fold.at(seq, time_ms, zxid)
+        self._note(self.advance, seq, time_ms, zxid)
+        self.fold.advance(seq, time_ms, zxid)
         self._pending.at(seq)
         while self.fold.read is not None and self._choices.is_due(self.fold.step, seq):
             self.fold.answer()
@@ -171,17 +171,17 @@ class ControllerTrace(Checkpointed):
             self.fold.take_answer(found)
             self._collect()
 
-    def kafka_sent(self, kafkas: SentRequest) -> None:
+    def kafka_sent(self, stock: SentRequest) -> None:
         """The controller has sent a request: go on until the fold has, or until it waits for a
         write.
 
         A controller reports failed log directories before it writes; the last event before the
         request may have no line.
         """
-        self.fold.catch_up(kafkas)
-        if not self.fold.has_sent_fewer(kafkas) or self.fold.is_running:
+        self.fold.catch_up(stock)
+        if not self.fold.has_sent_fewer(stock) or self.fold.is_running:
             return
-        live = self._index.brokers_read.listed(self.broker, self.epoch, kafkas.seq)
+        live = self._index.brokers_read.listed(self.broker, self.epoch, stock.seq)
         if live is not None and not self._pending.is_logged(BrokerChange()):
             # A broker that was not read yet then fired the watch that the read had set.
             self._pending.add(BrokerChange(), self.fold.now_ms)
@@ -189,7 +189,7 @@ class ControllerTrace(Checkpointed):
             if self._pending.is_log_over or self._shows_by_requests(one, LogDirEventNotification):
                 self.fold.listed = live if isinstance(one, BrokerChange) else None
                 self._begin(one)
-                self.fold.read_until_sent(kafkas)
+                self.fold.read_until_sent(stock)
         self.fold.listed = None
 
     def served(self, number: int) -> None:
@@ -415,9 +415,9 @@ class ControllerTrace(Checkpointed):
             self.fold.connect()
             self._begin(Startup())
             return True
-        if self._stood_for == decision.seq:
+        if self._last_election_seq == decision.seq:
             return False
-        self._stood_for = decision.seq
+        self._last_election_seq = decision.seq
         self._has_failed = False
         self._pending.clear()
         self._begin(Reelect())

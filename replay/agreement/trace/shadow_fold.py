@@ -175,7 +175,7 @@ class ShadowFold(Checkpointed):
         """The controller epoch that it holds, 0 if none."""
         return self._fold.term
 
-    def at(self, seq: int, time_ms: int, zxid: int) -> None:
+    def advance(self, seq: int, time_ms: int, zxid: int) -> None:
         """The log has reached a record, after a transaction."""
         self.seq, self.now_ms, self.settled_seq, self.zxid = seq, time_ms, seq - 1, zxid
 
@@ -288,19 +288,19 @@ class ShadowFold(Checkpointed):
             self.answer()
         self.listed = None
 
-    def catch_up(self, kafkas: SentRequest) -> None:
+    def catch_up(self, stock: SentRequest) -> None:
         """Kafka has sent a request: go on until the fold has, or until it waits for a write."""
-        self._kafka_counts[kafkas.kind, kafkas.broker] += 1
-        self.read_until_sent(kafkas)
+        self._kafka_counts[stock.kind, stock.broker] += 1
+        self.read_until_sent(stock)
 
-    def read_until_sent(self, kafkas: SentRequest) -> None:
+    def read_until_sent(self, stock: SentRequest) -> None:
         """Answer reads until the fold has sent as many requests of this kind as Kafka."""
-        while self.has_sent_fewer(kafkas) and self.read is not None:
+        while self.has_sent_fewer(stock) and self.read is not None:
             self.answer()
 
-    def has_sent_fewer(self, kafkas: SentRequest) -> bool:
+    def has_sent_fewer(self, stock: SentRequest) -> bool:
         """Whether Kafka has sent more requests of this kind to this broker."""
-        key = (kafkas.kind, kafkas.broker)
+        key = (stock.kind, stock.broker)
         return self._sent_counts[key] < self._kafka_counts[key]
 
     def with_cause(self, request: SentRequest) -> SentRequest:

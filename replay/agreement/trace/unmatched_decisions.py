@@ -28,7 +28,7 @@ def unmatched_decisions(
     if not fold.is_active or fold.owner_of(znodes.CONTROLLER) != trace.session:
         return []
     if until_ms is not None and until_ms > fold.now_ms:
-        trace.at(fold.seq, until_ms, fold.zxid)
+        trace.advance(fold.seq, until_ms, fold.zxid)
     since = fold.waiting
     while fold.read is not None and since.seq >= last_transaction:
         # ZooKeeper has not changed, so it does not matter when the controller read.

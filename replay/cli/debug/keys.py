@@ -8,7 +8,7 @@ from textual.binding import Binding
 from textual.widgets import Footer
 
 _IN_NARROW_LINE: Final = 9
-"""So many keys fit into a line of 80 columns."""
+"""At most this many keys fit into a line of 80 columns."""
 
 KEYS: Final = [
     ("question_mark,h", "help", "All keys", "Show all keys and conditions"),

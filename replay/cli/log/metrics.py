@@ -63,7 +63,7 @@ def metrics(
             sys.stdout.flush()
         else:
             time = time_of(reader, last)
-            values = list(_at(reader, last))
+            values = list(_samples_after(reader, last))
             result = {
                 "seq": last,
                 "time": time,
@@ -76,7 +76,7 @@ def metrics(
     note_unchecked(log)
 
 
-def _at(reader: LogReader, last: int) -> Iterator[Sample]:
+def _samples_after(reader: LogReader, last: int) -> Iterator[Sample]:
     """The values after an event."""
     fold = fold_at_start(reader)
     metered = fold.controller.observer = MetricsObserver(fold.controller)

@@ -52,17 +52,17 @@ def _failing_in(log: str, failing: list[Group]) -> list[Group]:
     """The groups of a log, the one that comes first in it at the beginning."""
     return sorted(
         (group for group in failing if log in group.logs),
-        key=lambda group: _here(group, log).is_later,
+        key=lambda group: _instance_in(group, log).is_later,
     )
 
 
-def _here(group: Group, log: str) -> Instance:
+def _instance_in(group: Group, log: str) -> Instance:
     """The instance of a group that a log shows first."""
     return min((one for one in group.instances if one.log == log), key=lambda one: one.is_later)
 
 
 def _text(group: Group, log: str) -> str:
-    here = _here(group, log)
+    here = _instance_in(group, log)
     lines = [
         f"{group.id}  {sentences.title(group)}",
         *([sentences.AFTER] if here.is_later else []),

@@ -251,13 +251,13 @@ class CommandResponder:
             found = self._log.take_items(issued, self.now_ns)
         if not found:
             self.assumed[assumptions.WRITES] += 1
-            self._later(command, _ZOOKEEPER, lambda: self.answer_simulated(issued))
+            self._schedule_act(command, _ZOOKEEPER, lambda: self.answer_simulated(issued))
             return
         pending.missing = len(command.operations)
         rest = [place for place in range(pending.missing) if place not in found]
         if rest:
             self.assumed[assumptions.WRITES] += 1
-            self._later(command, _ZOOKEEPER, lambda: self.write_places(pending, rest))
+            self._schedule_act(command, _ZOOKEEPER, lambda: self.write_places(pending, rest))
 
     def write_places(self, pending: PendingCommand, places: list[int]) -> None:
         """Carry out some operations of a batch in the simulated ZooKeeper."""
@@ -300,7 +300,7 @@ class CommandResponder:
         for one in fired:
             self.receive(one, "watches")
 
-    def _later(self, command: Command, kind: str, act: Act) -> None:
+    def _schedule_act(self, command: Command, kind: str, act: Act) -> None:
         self._schedule.add(self.now_ns + self._usual_ns(kind_of(command)), kind, act)
 
     def _send(self, issued: Issued, request: BrokerRequest) -> None:
@@ -318,7 +318,7 @@ class CommandResponder:
             if is_registered and not self.is_unresponsive(request.broker):
                 self.receive(answered, f"broker:{request.broker}")
 
-        self._later(request, "broker", answer)
+        self._schedule_act(request, "broker", answer)
 
     def _start_timer(self, issued: Issued, command: StartTimer) -> None:
         timer = command.timer

@@ -165,7 +165,7 @@ class CounterfactualRun:
             if znodes.partition_of_state(path) is None:
                 zookeeper.take_from_log(path)
                 continue
-            logged = self._history.znodes.at(path, seq)
+            logged = self._history.znodes.znode_at(path, seq)
             now = adapt_state(path, zookeeper.find(path), logged)
             if now is None:
                 self._responder.assumed[assumptions.STATE_BY_LEADER] += 1

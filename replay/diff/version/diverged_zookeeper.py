@@ -77,7 +77,9 @@ class DivergedZooKeeper:
 
     def find(self, path: str) -> Znode | None:
         """A znode, or None if it does not exist."""
-        return self._diverged[path] if path in self._diverged else self._log.at(path, self.seq)
+        return (
+            self._diverged[path] if path in self._diverged else self._log.znode_at(path, self.seq)
+        )
 
     def children(self, path: str) -> list[str]:
         """The names below a znode, sorted."""
@@ -89,7 +91,7 @@ class DivergedZooKeeper:
 
     def keep(self, path: str) -> None:
         """Keep the content of a znode although the log changes it next."""
-        self._diverged.setdefault(path, self._log.at(path, self.seq))
+        self._diverged.setdefault(path, self._log.znode_at(path, self.seq))
 
     def put(self, path: str, znode: Znode) -> None:
         """Set a znode that another client writes differently here than in the log."""
@@ -101,7 +103,9 @@ class DivergedZooKeeper:
 
     def rejoin(self, path: str) -> None:
         """End the divergence of a znode if its content is that of the log again."""
-        if path in self._diverged and is_same(self._diverged[path], self._log.at(path, self.seq)):
+        if path in self._diverged and is_same(
+            self._diverged[path], self._log.znode_at(path, self.seq)
+        ):
             del self._diverged[path]
 
     def end_session(self) -> None:
@@ -121,7 +125,7 @@ class DivergedZooKeeper:
     ) -> tuple[list[ZooKeeperOutcome], list[WatchFired]]:
         """Carry out a command. Return its outcomes, and the watches that fire, which are not in the
         log."""
-        known = self._known(command)
+        known = self._znodes_around(command)
         server = ZooKeeper.load(known, self._zxid)
         if not server.is_live(self.session):
             server.create_session(self.session)
@@ -148,7 +152,7 @@ class DivergedZooKeeper:
             found += [fired for _, fired in self._watches.fire(change, path, 0)]
         return found
 
-    def _known(self, command: ZooKeeperCommand) -> dict[str, Znode]:
+    def _znodes_around(self, command: ZooKeeperCommand) -> dict[str, Znode]:
         """The znodes that a command is about, their parents, and the children of deleted znodes."""
         known: dict[str, Znode] = {}
         for path in _paths_of(command):

@@ -23,7 +23,7 @@ class LoadedFunctions:
             if type(one) is FunctionType and one.__code__.co_filename in wanted:
                 self._functions.setdefault(code_place(one.__code__), []).append(one)
 
-    def at(self, place: CodePlace) -> list[FunctionType]:
+    def functions_at(self, place: CodePlace) -> list[FunctionType]:
         """The functions with code of this place."""
         return self._functions.get(place, [])
 
@@ -33,7 +33,7 @@ class LoadedFunctions:
         codes = [code, *nested(code)]
         places = Counter(map(code_place, codes))
         for changed in codes:
-            for one in self.at(code_place(changed)):
+            for one in self.functions_at(code_place(changed)):
                 is_same = one.__code__.co_freevars == changed.co_freevars
                 if is_same and places[code_place(changed)] == 1:
                     # A decorator may have set a flag, as types.coroutine does.

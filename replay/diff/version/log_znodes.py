@@ -69,7 +69,11 @@ class LogZnodes:
         changed_at = self._changed.pop(path, None)
         last_read, self._read_at[path] = self._read_at.get(path, 0), seq
         if seen is None:
-            since = asked_at if znode is None else min(asked_at, self._since(znode.mzxid, asked_at))
+            since = (
+                asked_at
+                if znode is None
+                else min(asked_at, self._first_event_after(znode.mzxid, asked_at))
+            )
             self._of[path] = [ZnodeState(changed_at or since, znode)]
             return
         before = seen[-1]
@@ -117,7 +121,7 @@ class LogZnodes:
         place = bisect_left(self._zxids, znode.mzxid)
         return self._zxids_at[place - 1] if place else 0
 
-    def _since(self, zxid: int, otherwise: int) -> int:
+    def _first_event_after(self, zxid: int, otherwise: int) -> int:
         """The first event at which a transaction had certainly happened."""
         place = bisect_left(self._zxids, zxid)
         return self._zxids_at[place] if place < len(self._zxids) else otherwise
@@ -131,7 +135,7 @@ class LogZnodes:
         lists = self._children.get(parent_of(path))
         return bool(lists) and not any(name_of(path) in names for _, names in lists or ())
 
-    def at(self, path: str, seq: int) -> Znode | None:
+    def znode_at(self, path: str, seq: int) -> Znode | None:
         """The znode after an event. Before the first known state, it is the first known state."""
         seen = self._of.get(path)
         if not seen:

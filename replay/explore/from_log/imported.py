@@ -98,7 +98,7 @@ class ImportedIncident:
         """Note what an event shows."""
         match event:
             case RequestInferred(reassignments=reassignments):
-                self._schedule.add_reassignments(self._schedule.at(ns), reassignments)
+                self._schedule.add_reassignments(self._schedule.ms_of(ns), reassignments)
             case RequestServed():
                 self._note_request(ns, event)
             case ControllerLogged(broker=broker, event=what):
@@ -117,7 +117,7 @@ class ImportedIncident:
         except UnreadableRequestError:
             schedule.leave_out("requests that cannot be read")
             return
-        at_ms = schedule.at(min(ns, served.received_ms * _NS_PER_MS))
+        at_ms = schedule.ms_of(min(ns, served.received_ms * _NS_PER_MS))
         match request:
             case AlterPartitionReassignmentsReceived(partitions=partitions):
                 schedule.add_reassignments(at_ms, partitions)
@@ -157,7 +157,7 @@ class ImportedIncident:
 
     def _role_ended(self, ns: int, data: bytes, *, is_orderly: bool) -> None:
         """The session of the controller ended, whose znode has this data."""
-        self._schedule.add(KillController(self._schedule.at(ns), self._schedule.process))
+        self._schedule.add(KillController(self._schedule.ms_of(ns), self._schedule.process))
 
     def _registers(self, ns: int, broker: int) -> None:
         """A broker registers. If its controller.log has no start since, its process never ended."""
@@ -174,7 +174,7 @@ class ImportedIncident:
             case Create() if (broker := self._registered(operation.path)) is not None:
                 self._registers(ns, broker)
             case Delete() if path == znodes.CONTROLLER:
-                schedule.add(DeleteControllerZnode(schedule.at(ns)))
+                schedule.add(DeleteControllerZnode(schedule.ms_of(ns)))
             case Create() | SetData() if path == znodes.REASSIGN_PARTITIONS:
                 entries = parsed_entries(path, data)
                 before = self._content(znodes.REASSIGN_PARTITIONS)
@@ -184,28 +184,28 @@ class ImportedIncident:
                     if before.get(name) != replicas
                 }
                 if new:
-                    schedule.add(Reassign(schedule.at(ns), targets_of(new), "znode"))
+                    schedule.add(Reassign(schedule.ms_of(ns), targets_of(new), "znode"))
             case Create() if path == znodes.REASSIGN_CANCEL:
-                schedule.add(CancelReassignment(schedule.at(ns), (), "znode"))
+                schedule.add(CancelReassignment(schedule.ms_of(ns), (), "znode"))
             case Create() if path == znodes.PREFERRED_ELECTION:
-                schedule.add(ElectLeaders(schedule.at(ns), (), "preferred", "znode"))
+                schedule.add(ElectLeaders(schedule.ms_of(ns), (), "preferred", "znode"))
             case Create() if (topic := znodes.topic_of(path)) is not None:
                 content = parsed_topic(topic, data)
                 if content is not None and content.assignments:
                     replicas = tuple(one.replicas for one in content.assignments.values())
-                    at_ms = schedule.at(ns)
+                    at_ms = schedule.ms_of(ns)
                     configs = self._config(znodes.topic_config_path(topic))
                     schedule.add(CreateTopic(at_ms, topic, replicas, configs, "znode_with_id"))
             case SetData() if subject.kind == "topic config" and subject.topic is not None:
                 configs = parsed_config(path, data)
                 if configs != self._config(path):
-                    schedule.add(ChangeTopicConfig(schedule.at(ns), subject.topic, configs))
+                    schedule.add(ChangeTopicConfig(schedule.ms_of(ns), subject.topic, configs))
             case Create() | SetData() if path.startswith(f"{znodes.BROKER_CONFIGS}/"):
                 # No number: the configuration of all brokers.
                 configs = parsed_config(path, data)
-                schedule.add(ChangeBrokerConfig(schedule.at(ns), subject.broker, configs))
+                schedule.add(ChangeBrokerConfig(schedule.ms_of(ns), subject.broker, configs))
             case Create() if subject.kind == "topic deletion" and subject.topic is not None:
-                schedule.add(DeleteTopic(schedule.at(ns), subject.topic, "znode"))
+                schedule.add(DeleteTopic(schedule.ms_of(ns), subject.topic, "znode"))
             case _:
                 pass
 

@@ -106,7 +106,7 @@ class _Explored(ImportedIncident):
         return f"refold {id}"
 
     def _role_ended(self, ns: int, data: bytes, *, is_orderly: bool) -> None:
-        at_ms, process = self._schedule.at(ns), self._refold(data)
+        at_ms, process = self._schedule.ms_of(ns), self._refold(data)
         if is_orderly:
             self._schedule.add(ShutDownController(at_ms, process, _RESTART_MS))
             return
@@ -122,7 +122,7 @@ class _Explored(ImportedIncident):
         if kill in inputs and not self._started.get(broker, True):
             # The process was paused until its session had expired.
             begin_ms = max(0, kill.at_ms - _SESSION_MS)
-            pause = PauseProcess(begin_ms, kill.process, self._schedule.at(ns) - begin_ms)
+            pause = PauseProcess(begin_ms, kill.process, self._schedule.ms_of(ns) - begin_ms)
             inputs[inputs.index(kill)] = pause
         super()._registers(ns, broker)
 
@@ -147,7 +147,7 @@ class _Explored(ImportedIncident):
             case Create() if path.startswith(znodes.DELETION_PREFIX):
                 self._note_strays(ns, path, data)
             case Delete() if path == znodes.REASSIGN_CANCEL:
-                schedule.add(EndCancellation(schedule.at(ns)))
+                schedule.add(EndCancellation(schedule.ms_of(ns)))
             case SetData() if (topic := znodes.topic_of(path)) is not None:
                 self._note_added(ns, topic, data)
             case SetData() if znodes.partition_of_state(path) is not None:
@@ -170,7 +170,7 @@ class _Explored(ImportedIncident):
         self, ns: int, entries: dict[tuple[str, int], tuple[int, ...]], route: str
     ) -> None:
         if entries:
-            at_ms = self._schedule.at(ns)
+            at_ms = self._schedule.ms_of(ns)
             self._schedule.add(Reassign(at_ms, targets_of(entries), route))  # type: ignore[arg-type]
 
     def _note_added(self, ns: int, topic: str, data: bytes | None) -> None:
@@ -185,12 +185,12 @@ class _Explored(ImportedIncident):
             if number not in before.assignments
         )
         if added and before.assignments:
-            self._schedule.add(CreatePartitions(self._schedule.at(ns), topic, added, "znode"))
+            self._schedule.add(CreatePartitions(self._schedule.ms_of(ns), topic, added, "znode"))
 
     def _note_strays(self, ns: int, path: str, data: bytes | None) -> None:
         with suppress(ZnodeError):
             deletion = znodes.read_deletion(path, data)
-            strays = DeleteStrays(self._schedule.at(ns), deletion.broker, deletion.partitions)
+            strays = DeleteStrays(self._schedule.ms_of(ns), deletion.broker, deletion.partitions)
             self._schedule.add(strays)
 
     # Disks
@@ -200,7 +200,7 @@ class _Explored(ImportedIncident):
             broker = znodes.read_log_dir_event(path, data)
         except ZnodeError:
             return
-        failure = FailLogDirectory(self._schedule.at(ns), broker, (), None)
+        failure = FailLogDirectory(self._schedule.ms_of(ns), broker, (), None)
         self._failed[broker] = failure
         self._schedule.add(failure)
 
@@ -212,7 +212,7 @@ class _Explored(ImportedIncident):
         name = znodes.partition_of_state(path)
         if before is None or now is None or name is None:
             return
-        at_ms, inputs = self._schedule.at(ns), self._schedule.inputs
+        at_ms, inputs = self._schedule.ms_of(ns), self._schedule.inputs
         for broker, failure in list(self._failed.items()):
             is_lost = broker in before.isr and broker not in now.isr
             if at_ms - failure.at_ms > _LOST_MS:

@@ -157,12 +157,12 @@ class RecordedIncident:
         for name, replicas in new.items():
             self._entries[route, *name] = replicas
         if new and self.notes_entries:
-            at_ms = self.schedule.at(event.wall_ns)
+            at_ms = self.schedule.ms_of(event.wall_ns)
             self.schedule.add(Reassign(at_ms, targets_of(new), route))  # type: ignore[arg-type]
 
     def _note(self, event: Recorded) -> None:
         schedule, observed = self.schedule, event.event
-        at_ms = schedule.at(event.wall_ns)
+        at_ms = schedule.ms_of(event.wall_ns)
         match observed:
             case ControlledShutdownReceived(broker=broker):
                 self._stopping[broker] = None

@@ -85,7 +85,7 @@ class _Explored(RecordedIncident):
         if self.controller_fold.controller.is_active:
             self._holder = None
         if had_begun:
-            self._look(event, was_active=was_active)
+            self._note_shown(event, was_active=was_active)
         elif self._is_following:
             self._follow(event)
         elif self._configuration.standby and self._has_followed():
@@ -124,23 +124,23 @@ class _Explored(RecordedIncident):
             elif observed.change == "created":
                 schedule.broker_back(event.wall_ns, subject.broker)
             return
-        at_ms = schedule.at(event.wall_ns)
+        at_ms = schedule.ms_of(event.wall_ns)
         self._note_change(at_ms, observed.path, observed.change)
         if observed.path == znodes.CONTROLLER and observed.change == "deleted":
-            self._vacated(at_ms)
+            self._end_role(at_ms)
 
     def _broker_gone(self, event: Recorded, broker: int) -> None:
         """A crash. A stock controller in the broker has lost the role with it."""
         schedule, deletion = self.schedule, self._deletion
         if deletion is not None and deletion[0] == broker:
-            at_ms = schedule.at(event.wall_ns)
+            at_ms = schedule.ms_of(event.wall_ns)
             if at_ms - deletion[1].at_ms <= _TOGETHER_MS and deletion[1] in schedule.inputs:
                 schedule.inputs.remove(deletion[1])
         schedule.broker_gone(event.wall_ns, broker, is_controlled=False)
 
     # Controllers
 
-    def _vacated(self, at_ms: int) -> None:
+    def _end_role(self, at_ms: int) -> None:
         """Another controller lost the role."""
         holder, self._holder = self._holder, None
         brokers = self.schedule.brokers
@@ -163,7 +163,7 @@ class _Explored(RecordedIncident):
         schedule.controllers.seen(id)
         if self.has_begun:
             process = schedule.controllers.process(id, schedule.brokers)
-            schedule.add(StartController(schedule.at(event.wall_ns), process))
+            schedule.add(StartController(schedule.ms_of(event.wall_ns), process))
 
     # Znodes
 
@@ -189,7 +189,7 @@ class _Explored(RecordedIncident):
             with suppress(ZnodeError):
                 deletion = znodes.read_deletion(path, data)
                 if self.notes_entries:
-                    at_ms = self.schedule.at(event.wall_ns)
+                    at_ms = self.schedule.ms_of(event.wall_ns)
                     self.schedule.add(DeleteStrays(at_ms, deletion.broker, deletion.partitions))
         elif path.startswith(f"{znodes.CONFIG_CHANGES}/") and self.notes_entries:
             with suppress(ZnodeError):
@@ -204,7 +204,7 @@ class _Explored(RecordedIncident):
         self._partitions[topic] = max(known, len(replicas))
         if not self.notes_entries or len(replicas) <= known:
             return
-        at_ms, config_path = self.schedule.at(event.wall_ns), znodes.topic_config_path(topic)
+        at_ms, config_path = self.schedule.ms_of(event.wall_ns), znodes.topic_config_path(topic)
         if known:
             self.schedule.add(CreatePartitions(at_ms, topic, replicas[known:], "znode"))
             return
@@ -229,7 +229,7 @@ class _Explored(RecordedIncident):
         self._configs[path] = data
         if not self.notes_entries or is_same or not (is_announced or is_known):
             return
-        at_ms, subject = self.schedule.at(event.wall_ns), subject_of(path)
+        at_ms, subject = self.schedule.ms_of(event.wall_ns), subject_of(path)
         configs, broker = parsed_config(path, data), subject.broker
         if subject.topic is not None:
             if subject.topic in self._partitions:
@@ -263,7 +263,7 @@ class _Explored(RecordedIncident):
                 pass
         if isinstance(event.event, ApiRequest) and self.controller_fold.controller.is_active:
             # Otherwise, the sender asks again.
-            self.schedule.add_request(self.schedule.at(event.wall_ns), event.event)
+            self.schedule.add_request(self.schedule.ms_of(event.wall_ns), event.event)
 
     def _begin(self, event: Recorded) -> None:
         for topic in self.controller_fold.controller.context.queued_for_deletion:
@@ -271,22 +271,22 @@ class _Explored(RecordedIncident):
             self._deleting[topic] = None
         super()._begin(event)
 
-    def _look(self, event: Recorded, *, was_active: bool) -> None:
+    def _note_shown(self, event: Recorded, *, was_active: bool) -> None:
         """Note what an event and the fold after it show."""
         schedule = self.schedule
-        at_ms = schedule.at(event.wall_ns)
+        at_ms = schedule.ms_of(event.wall_ns)
         match event.event:
             case WatchFired(path=znodes.CONTROLLER, change="deleted"):
                 if was_active and not self._is_stopping:
                     schedule.add(DeleteControllerZnode(at_ms))
                 elif self._holder is not None:
-                    self._vacated(at_ms)
+                    self._end_role(at_ms)
             case _:
                 pass
         if self.is_settled:
-            self._look_at_context(at_ms, self.controller_fold.controller.context)
+            self._note_context(at_ms, self.controller_fold.controller.context)
 
-    def _look_at_context(self, at_ms: int, context: ControllerContext) -> None:
+    def _note_context(self, at_ms: int, context: ControllerContext) -> None:
         schedule = self.schedule
         for topic in context.queued_for_deletion:
             if topic not in self._deleting:

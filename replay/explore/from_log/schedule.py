@@ -103,7 +103,7 @@ class Schedule:
         self._znodes = dict(content)
         self._brokers = dict.fromkeys(brokers)
 
-    def at(self, ns: int) -> int:
+    def ms_of(self, ns: int) -> int:
         """The time in the run of a time in the log, in milliseconds."""
         passed_ms = max(0, ns - self._last_ns) // _NS_PER_MS
         self._last_ns = max(ns, self._last_ns)
@@ -153,7 +153,7 @@ class Schedule:
 
     def broker_gone(self, ns: int, broker: int, *, is_controlled: bool) -> None:
         """A broker is no longer registered."""
-        at_ms = self.at(ns)
+        at_ms = self.ms_of(ns)
         if broker not in self._brokers or broker in self._down or self.is_full:
             return
         self._down[broker] = len(self.inputs)
@@ -165,7 +165,7 @@ class Schedule:
 
     def broker_back(self, ns: int, broker: int) -> None:
         """A broker is registered, again or for the first time."""
-        at_ms = self.at(ns)
+        at_ms = self.ms_of(ns)
         place = self._down.pop(broker, None)
         if place is not None:
             one = self.inputs[place]
@@ -178,7 +178,7 @@ class Schedule:
 
     def broker_bounced(self, ns: int, broker: int) -> None:
         """A broker is registered in another session than before."""
-        self.add(CrashBroker(self.at(ns), broker, False, 0))
+        self.add(CrashBroker(self.ms_of(ns), broker, False, 0))
 
     def broker_resumed(self, ns: int, broker: int) -> None:
         """A broker is registered again, whose process has not ended: it was paused."""
@@ -188,7 +188,7 @@ class Schedule:
             self.broker_back(ns, broker)
             return
         del self._down[broker]
-        pause_ms = max(0, self.at(ns) - one.at_ms)
+        pause_ms = max(0, self.ms_of(ns) - one.at_ms)
         self.inputs[place] = PauseProcess(one.at_ms, f"broker {broker}", pause_ms)
 
     # The result

@@ -81,7 +81,7 @@ class Controllers:
         others = list(self._others)[: _CONTROLLERS_MAX - 1]
         if len(others) < len(self._others):
             self.notes.append(f"controllers that were left out: {len(self._others) - len(others)}")
-        specs = [self._other(id, number, brokers) for number, id in enumerate(others)]
+        specs = [self._other_controller(id, number, brokers) for number, id in enumerate(others)]
         if self.has_predecessor and specs:
             own = structs.replace(own, starts_after_ms=len(specs) * 2 * _STEP_MS)
         if specs:
@@ -96,7 +96,7 @@ class Controllers:
             specs.append(standby)
         return (own, *specs)
 
-    def _other(self, id: int, number: int, brokers: Sequence[int]) -> ControllerSpec:
+    def _other_controller(self, id: int, number: int, brokers: Sequence[int]) -> ControllerSpec:
         after_ms = number * _STEP_MS
         if id not in brokers:
             other = structs.replace(self._configuration, broker_id=id)

@@ -162,7 +162,7 @@ class ActMaker:
         if is_slow:
             made.append(self._slow_down(at_ms, targets))
         if is_slow or numbers.chance(40):
-            made += self._then(at_ms + numbers.choice(_SOON_MS), targets, route)
+            made += self._acts_after(at_ms + numbers.choice(_SOON_MS), targets, route)
         return made
 
     def outage(self, at_ms: int) -> list[Input]:
@@ -198,7 +198,7 @@ class ActMaker:
         if targets and numbers.chance(30):
             return made + self._replace(moment, targets, route)
         if targets:
-            return made + self._then(moment, targets, route)
+            return made + self._acts_after(moment, targets, route)
         return made + (self.elect(moment) if numbers.chance(50) else self.make(moment))
 
     def unfinished(self, at_ms: int) -> list[Input]:
@@ -208,7 +208,7 @@ class ActMaker:
             return []
         if self._numbers.chance(40):
             return made + self._replace(moment, targets, route)
-        return made + self._then(moment, targets, route)
+        return made + self._acts_after(moment, targets, route)
 
     def cancelled(self, at_ms: int) -> tuple[list[Input], int]:
         """A reassignment that stays under way is cancelled, mostly by the znode; when that is."""
@@ -261,7 +261,7 @@ class ActMaker:
         crash = CrashBroker(at_ms, broker, self._numbers.chance(30), ms)
         return [crash, ExpireSession(at_ms, f"broker {broker}")]
 
-    def _then(self, at_ms: int, targets: tuple[Target, ...], route: _Route) -> list[Input]:
+    def _acts_after(self, at_ms: int, targets: tuple[Target, ...], route: _Route) -> list[Input]:
         """What follows a reassignment."""
         numbers, one = self._numbers, targets[0]
         follows = numbers.below(10)
@@ -279,7 +279,7 @@ class ActMaker:
             old = [broker for broker in current if broker not in one.replicas] or current[:1]
             stopped = old if numbers.chance(70) else old[:1]
             stops = [StopBroker(at_ms, broker, numbers.choice(_SLOW_MS)) for broker in stopped]
-            return [*stops, *self._then(later_ms, targets, route)]
+            return [*stops, *self._acts_after(later_ms, targets, route)]
         return [DeleteControllerZnode(at_ms)]
 
     def _replace(self, at_ms: int, targets: tuple[Target, ...], route: _Route) -> list[Input]:
@@ -364,6 +364,7 @@ class ActMaker:
         return self.cancel(at_ms)
 
     def create_topic(self, at_ms: int) -> list[Input]:
+        """Create a topic with a random assignment."""
         numbers = self._numbers
         topic = numbers.choice(NAMES)
         assignment = random_assignment(numbers, self._brokers, numbers.between(1, 3))
@@ -373,6 +374,7 @@ class ActMaker:
         return [CreateTopic(at_ms, topic, assignment, {}, numbers.choice(routes))]
 
     def delete_topic(self, at_ms: int) -> list[Input]:
+        """Delete a topic."""
         name = self._partition()
         if name is None:
             return []
@@ -388,6 +390,7 @@ class ActMaker:
         return made
 
     def create_partitions(self, at_ms: int) -> list[Input]:
+        """Add partitions to a topic."""
         name = self._partition()
         if name is None:
             return []
@@ -399,6 +402,7 @@ class ActMaker:
         return [CreatePartitions(at_ms, name[0], added, numbers.choice(routes))]
 
     def change_topic_config(self, at_ms: int) -> list[Input]:
+        """Change the configuration of a topic."""
         name = self._partition()
         if name is None:
             return []
@@ -408,6 +412,7 @@ class ActMaker:
         return [ChangeTopicConfig(at_ms, name[0], {} if numbers.chance(30) else configs)]
 
     def change_broker_config(self, at_ms: int) -> list[Input]:
+        """Change the configuration of a broker, or the default of all."""
         numbers = self._numbers
         configs = {"min.insync.replicas": str(numbers.between(1, 2))}
         if numbers.chance(40):
@@ -442,6 +447,7 @@ class ActMaker:
         return [cancel, EndCancellation(at_ms + numbers.choice(_END_MS))]
 
     def elect(self, at_ms: int, *, by_znode: bool = False) -> list[Input]:
+        """Request an election, of a partition or of all."""
         numbers = self._numbers
         name = self._partition()
         names = (name,) if name is not None and numbers.chance(50) else ()
@@ -450,6 +456,7 @@ class ActMaker:
         return [ElectLeaders(at_ms, names, "unclean" if numbers.chance(20) else "preferred")]
 
     def delete_strays(self, at_ms: int) -> list[Input]:
+        """Delete replicas of a partition that are not in its assignment."""
         name = self._partition()
         if name is None:
             return []
@@ -458,15 +465,19 @@ class ActMaker:
         return [DeleteStrays(at_ms, self._numbers.choice(others), (name,))] if others else []
 
     def delete_controller(self, at_ms: int) -> list[Input]:
+        """Delete /controller."""
         return [DeleteControllerZnode(at_ms)]
 
     def allocate_producer_ids(self, at_ms: int) -> list[Input]:
+        """Request blocks of producer ids."""
         return producer_ids(self._numbers, self._ids, at_ms)
 
     def alter_credentials(self, at_ms: int) -> list[Input]:
+        """Alter SCRAM credentials."""
         return credentials(self._numbers, at_ms)
 
     def update_features(self, at_ms: int) -> list[Input]:
+        """Update finalized features."""
         return features(self._numbers, at_ms)
 
 

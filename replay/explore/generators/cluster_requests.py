@@ -26,7 +26,7 @@ _KINDS: Final = tuple(UPGRADE_KINDS.values())
 _ROUTES: Final[tuple[Literal["api", "znode"], ...]] = ("api", "znode")
 _APART_MS: Final = (0, 1, 3, 10, 50, 1_000)
 _BETWEEN_MS: Final = (1, 2, 3, 4)
-"""A controller writes a block of producer ids so long after the broker has asked."""
+"""A controller writes a block of producer ids this time after the request of the broker."""
 _WRITERS_PERCENT: Final = 60
 """How often another broker writes a block itself between the read and the write of a controller."""
 _FINALIZED_PERCENT: Final = 50

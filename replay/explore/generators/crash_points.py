@@ -20,7 +20,7 @@ BASES: Final = 8
 RUNS: Final = 24
 """Further runs, each with a crash."""
 RARE_RUNS: Final = 16
-"""So many of them crash at the rarest points."""
+"""This many of them crash at the rarest points."""
 
 _RESTARTS_MS: Final = (50, 2_000, 8_000)
 

@@ -135,13 +135,16 @@ class FaultMaker:
         return self._numbers.choice(self._controllers) if kind < 9 else NONE
 
     def crash_broker(self, at_ms: int) -> Input:
+        """A broker crashes, and may lose what it did not flush."""
         numbers = self._numbers
         return CrashBroker(at_ms, self._broker(), numbers.chance(30), self._end())
 
     def stop_broker(self, at_ms: int) -> Input:
+        """A broker shuts down normally."""
         return StopBroker(at_ms, self._broker(), self._end(), closes_after_ms(self._numbers))
 
     def fail_log_directory(self, at_ms: int) -> Input:
+        """A log directory of a broker fails."""
         numbers = self._numbers
         names = tuple(numbers.sample(self._topics, 2)) if numbers.chance(70) else ()
         repaired_ms = None if numbers.chance(50) else self._duration()
@@ -149,71 +152,89 @@ class FaultMaker:
         return FailLogDirectory(at_ms, self._broker(), names, repaired_ms, survives)
 
     def pause(self, at_ms: int) -> Input:
+        """A process hangs for some time."""
         return PauseProcess(at_ms, self._process(), self._duration())
 
     def slow_disk(self, at_ms: int) -> Input:
+        """The disk of a process is slow."""
         numbers = self._numbers
         latency_ms = numbers.choice((20, 100, 400))
         return SlowDisk(at_ms, self._process(), latency_ms, self._duration())
 
     def expire(self, at_ms: int) -> Input:
+        """The session of a process expires."""
         return ExpireSession(at_ms, self._process())
 
     def lose_reply(self, at_ms: int) -> Input:
+        """A reply of ZooKeeper to a process is lost."""
         return LoseReply(at_ms, self._process(), self._numbers.chance(50))
 
     def cut(self, at_ms: int) -> Input:
+        """The connection between two processes is cut."""
         one, other = self._link()
         return CutConnection(at_ms, one, other, 0 if self._numbers.chance(30) else self._duration())
 
     def hold(self, at_ms: int) -> Input:
+        """Messages from one process to another wait for some time."""
         one, other = self._link()
         if self._numbers.chance(50):
             one, other = other, one
         return HoldLink(at_ms, one, other, self._duration(), self._numbers.chance(30))
 
     def lag(self, at_ms: int) -> Input:
+        """A ZooKeeper member applies transactions late."""
         numbers = self._numbers
         lag_ms = numbers.choice((0, 50, 500, 3_000))
         transactions = numbers.between(1, 12)
         return LagZooKeeper(at_ms, self._process(), transactions, self._duration(), lag_ms)
 
     def hang(self, at_ms: int) -> Input:
+        """ZooKeeper hangs for some time."""
         return HangZooKeeper(at_ms, self._duration())
 
     def change_leader(self, at_ms: int) -> Input:
+        """The ZooKeeper ensemble elects another leader."""
         return ChangeZooKeeperLeader(at_ms, self._numbers.choice((100, 500, 2_000, 7_000)))
 
     def stop_member(self, at_ms: int) -> Input:
+        """A ZooKeeper member is down for some time."""
         return StopZooKeeperMember(at_ms, self._numbers.below(self._members), self._duration())
 
     def delay_ephemerals(self, at_ms: int) -> Input:
+        """The ephemeral znodes of a process are deleted late."""
         return DelayEphemeralDeletion(
             at_ms, self._process(), self._duration(), self._numbers.choice(_LONG_MS)
         )
 
     def crash_controller(self, at_ms: int) -> Input:
+        """A controller crashes before or after one of its acts."""
         numbers = self._numbers
         when: Literal["before", "after"] = "before" if numbers.chance(50) else "after"
         act = numbers.between(1, 12)
         process, successor = self._controller(), self._successor()
         return CrashController(
-            at_ms, process, act, when, _other(process, successor), self._duration()
+            at_ms, process, act, when, _successor_other_than(process, successor), self._duration()
         )
 
     def kill_controller(self, at_ms: int) -> Input:
+        """A controller is killed; another process may take over."""
         process, successor = self._controller(), self._successor()
-        return KillController(at_ms, process, _other(process, successor), self._duration())
+        return KillController(
+            at_ms, process, _successor_other_than(process, successor), self._duration()
+        )
 
     def start_controller(self, at_ms: int) -> Input:
+        """A controller starts."""
         return StartController(at_ms, self._numbers.choice(self._controllers))
 
     def shut_down_controller(self, at_ms: int) -> Input:
+        """A refold controller shuts down normally; a stock one is killed."""
         if not self._refolds:
             return self.kill_controller(at_ms)
         return ShutDownController(at_ms, self._numbers.choice(self._refolds), self._duration())
 
     def delay(self, at_ms: int) -> Input:
+        """Some messages from one process to another are late."""
         one, other = self._link()
         if self._numbers.chance(50):
             one, other = other, one
@@ -221,7 +242,7 @@ class FaultMaker:
         return Delay(at_ms, f"{one}>{other}", number, self._duration())
 
 
-def _other(process: str, successor: str) -> str:
+def _successor_other_than(process: str, successor: str) -> str:
     return SAME if successor == process else successor
 
 

@@ -115,7 +115,7 @@ class Patterns:
             (self._replication.failed_logs, 4),
             (self._two_writers, 5),
             (self._replaced_entry, 2),
-            (self._again, 14 if self._watches_fire_once else 2),
+            (self._repeated_znode_acts, 14 if self._watches_fire_once else 2),
             (self._interrupted_deletion, 1),
             (self._slow_shutdown, 2),
             (self._replication.shutdown_of_follower, 4),
@@ -125,7 +125,7 @@ class Patterns:
         pattern = self._numbers.weighted(patterns)
         return pattern(at_ms) or self._restart(at_ms)
 
-    def _near(self, at_ms: int) -> int:
+    def _time_near(self, at_ms: int) -> int:
         return max(0, at_ms + self._numbers.choice((-100, -20, -5, 0, 1, 2, 5, 10, 20, 100, 1_000)))
 
     def _slow(self, process: str, at_ms: int) -> Input:
@@ -169,7 +169,7 @@ class Patterns:
         process = numbers.choice(self._controllers)
         made = [self._depose(process, at_ms)]
         if numbers.chance(70):
-            made.append(self._slow(process, self._near(at_ms)))
+            made.append(self._slow(process, self._time_near(at_ms)))
         if numbers.chance(30):
             made.append(self._lose(at_ms, numbers.choice(self._controllers)))
         if numbers.chance(40):
@@ -177,9 +177,11 @@ class Patterns:
             made.append(DeleteControllerZnode(at_ms + numbers.below(24)))
         if numbers.chance(30):
             lagging = f"broker {numbers.choice(self._brokers)}"
-            made.append(LagZooKeeper(self._near(at_ms), lagging, 0, 9_000, numbers.choice(_LAG_MS)))
+            made.append(
+                LagZooKeeper(self._time_near(at_ms), lagging, 0, 9_000, numbers.choice(_LAG_MS))
+            )
         for _ in range(numbers.below(3)):
-            made += self._acts.make(self._near(at_ms))
+            made += self._acts.make(self._time_near(at_ms))
         return made
 
     def _outdated_standby(self, at_ms: int) -> list[Input]:
@@ -241,20 +243,22 @@ class Patterns:
             # Mostly the write succeeds: the next session finds what the one before has created.
             made.append(self._lose(at_ms, process, 75))
         if numbers.chance(20):
-            made.append(ChangeZooKeeperLeader(self._near(at_ms), numbers.choice((100, 2_000))))
+            made.append(ChangeZooKeeperLeader(self._time_near(at_ms), numbers.choice((100, 2_000))))
         return made
 
     def _change(self, at_ms: int) -> list[Input]:
         numbers = self._numbers
-        made: list[Input] = [self._slow(one, self._near(at_ms)) for one in self._controllers]
+        made: list[Input] = [self._slow(one, self._time_near(at_ms)) for one in self._controllers]
         kind = numbers.choice(("brokers", "topics", "any"))
         if kind == "brokers" and numbers.chance(50):
-            # The controller finds it gone, and others registered again, in one look.
+            # One read of the controller shows that it is gone and that others are registered again.
             gone = numbers.choice(self._brokers)
-            made += self._acts.crash(self._near(at_ms), gone, numbers.choice(OUTAGE_MS))
+            made += self._acts.crash(self._time_near(at_ms), gone, numbers.choice(OUTAGE_MS))
         for _ in range(numbers.between(1, 4)):
             # Later ones often come while the controller still works on the first.
-            later_ms = at_ms + numbers.below(1_000) if numbers.chance(50) else self._near(at_ms)
+            later_ms = (
+                at_ms + numbers.below(1_000) if numbers.chance(50) else self._time_near(at_ms)
+            )
             if kind == "brokers" or (kind == "any" and numbers.chance(60)):
                 made += self._restart(later_ms)
             elif kind == "topics":
@@ -344,7 +348,9 @@ class Patterns:
     def _with_handover(self, made: list[Input], at_ms: int) -> list[Input]:
         """Sometimes a controller loses the role at about that time."""
         if self._numbers.chance(20) and self._controllers:
-            made.append(self._depose(self._numbers.choice(self._controllers), self._near(at_ms)))
+            made.append(
+                self._depose(self._numbers.choice(self._controllers), self._time_near(at_ms))
+            )
         return made
 
     def _old_answers(self, at_ms: int) -> list[Input]:
@@ -358,9 +364,9 @@ class Patterns:
         if self._controllers:
             made += [self._lose(at_ms, one) for one in self._controllers]
             if numbers.chance(70):
-                made.append(self._depose(numbers.choice(self._controllers), self._near(at_ms)))
+                made.append(self._depose(numbers.choice(self._controllers), self._time_near(at_ms)))
         for _ in range(numbers.below(3)):
-            made += self._acts.make(self._near(at_ms))
+            made += self._acts.make(self._time_near(at_ms))
         return made
 
     def _two_writers(self, at_ms: int) -> list[Input]:
@@ -370,7 +376,7 @@ class Patterns:
         latency_ms = numbers.choice((0, 10, 10, 30, 30, 100))
         first: Literal["extra", "znode"] = "extra" if numbers.chance(15) else "znode"
         if latency_ms:
-            # The entries are moved or removed after so many of the controller's appends.
+            # Moves or removes the entries after this number of the controller's appends.
             appends = (2, 8) if first == "extra" else (40, 49)
             later_ms = numbers.between(*(one * latency_ms for one in appends))
         else:
@@ -385,7 +391,7 @@ class Patterns:
             if targets:
                 made.append(Reassign(at_ms + after_ms, targets, route))
         if self._controllers and numbers.chance(20):
-            made.append(self._depose(numbers.choice(self._controllers), self._near(at_ms)))
+            made.append(self._depose(numbers.choice(self._controllers), self._time_near(at_ms)))
         return made
 
     def _replaced_entry(self, at_ms: int) -> list[Input]:
@@ -398,7 +404,7 @@ class Patterns:
         if not targets:
             return self._two_writers(at_ms)
         cancel_ms = at_ms + numbers.between(1, 3 * latency_ms)
-        # The entries are removed after so many of the controller's appends.
+        # Removes the entries after 6 to 13 of the controller's appends.
         again_ms = cancel_ms + numbers.between(6 * latency_ms, 13 * latency_ms)
         return [
             *self._slow_disks(at_ms, latency_ms),
@@ -411,7 +417,7 @@ class Patterns:
         """Slow disks of all controllers."""
         return [SlowDisk(at_ms - 100, one, latency_ms, 9_000) for one in self._controllers]
 
-    def _again(self, at_ms: int) -> list[Input]:
+    def _repeated_znode_acts(self, at_ms: int) -> list[Input]:
         """Administrators act several times by the same znodes, in one term: a watch that fires once
         must be set again."""
         numbers, acts = self._numbers, self._acts

@@ -26,7 +26,7 @@ from replay.world.scenario import Scenario
 _SLOW_MS: Final = (30, 100, 300, 1_000, 3_000)
 _CLOSES_MS: Final = (500, 2_000, 5_000)
 _FETCHES_AFTER_MS: Final = 1_630
-"""About so long after its start a simulated broker begins to fetch, if nothing delays it."""
+"""A simulated broker begins to fetch about this time after its start, if nothing delays it."""
 
 
 class ReplicationPatterns:

@@ -40,7 +40,7 @@ class MessageSubjects:
             return not (isinstance(message, bytes) and message[4:8] == _PING_REPLY)
         return isinstance(message, ControlRequest | ControllerResponse)
 
-    def of(self, one: Delivery) -> frozenset[str] | None:
+    def subjects_of(self, one: Delivery) -> frozenset[str] | None:
         """The znodes and partitions that a message is about; None: anything. Called after
         `read`."""
         if one.id in self._of:

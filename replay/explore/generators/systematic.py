@@ -25,7 +25,7 @@ _RACES_MAX: Final = 12
 
 _WINDOW_US: Final = SECOND // 2
 _AROUND_MS: Final = (50, 4_000)
-"""Races are reversed from so long before an input to so long after it."""
+"""Races are reversed from the first time before an input to the second time after it."""
 
 
 def systematic(attempts: Attempts, numbers: RandomNumbers) -> None:

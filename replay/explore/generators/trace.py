@@ -45,7 +45,7 @@ class Trace:
             past[receiver] = one.id
             self._past[one.id] = last[receiver] = past
             if subjects.read(one):
-                self._subjects[one.id] = subjects.of(one)
+                self._subjects[one.id] = subjects.subjects_of(one)
                 self._kept.append((receiver, one))
 
     def races(self, window_us: int) -> list[Race]:

@@ -22,7 +22,8 @@ class Timed(Protocol):
     """What has a time, as an input has."""
 
     @property
-    def at_ms(self) -> int: ...
+    def at_ms(self) -> int:
+        """When it happens, in milliseconds from the start of the run."""
 
 
 T = TypeVar("T", bound=Timed)
@@ -40,7 +41,7 @@ def vary_times(
     shift_ms = numbers.choice(_SHIFTS_MS)
     moved_ms = partial(max, 0) if scenario is None else scenario.nearest_active_ms
     found = [
-        _at(one, moved_ms(one.at_ms + numbers.between(-shift_ms, shift_ms)))
+        _moved_to(one, moved_ms(one.at_ms + numbers.between(-shift_ms, shift_ms)))
         if numbers.chance(_SHIFTED_PERCENT)
         else one
         for one in inputs
@@ -48,7 +49,7 @@ def vary_times(
     return sorted(found, key=lambda one: one.at_ms)
 
 
-def _at(one: T, at_ms: int) -> T:
+def _moved_to(one: T, at_ms: int) -> T:
     struct: Any = one
     moved: T = structs.replace(struct, at_ms=at_ms)
     return moved

@@ -169,7 +169,7 @@ class FailedLeaveIsr(Invariant):
                     self._violated(process, name, broker, "is not registered")
 
     def state_written(self, write: StateWrite) -> None:
-        self._left(write.name, write.after.isr)
+        self._forget_departed(write.name, write.after.isr)
         added, before, after = self._added.get(write.name, ()), write.before, write.after.isr
         if not write.is_controller and before is not None:
             added += tuple(one for one in after if one not in before.isr)
@@ -177,10 +177,11 @@ class FailedLeaveIsr(Invariant):
 
     def topic_deleted(self, topic: KnownTopic) -> None:
         for number in topic.assignments:
-            self._left((topic.name, number), ())
+            self._forget_departed((topic.name, number), ())
 
-    def _left(self, name: Name, isr: tuple[int, ...]) -> None:
-        """Only these members are left; a last one may stay."""
+    def _forget_departed(self, name: Name, isr: tuple[int, ...]) -> None:
+        """The state znode of a partition has this ISR, or is gone: failed brokers that the ISR does
+        not contain have left it. The last member of an ISR may stay."""
         for waiting in self._waiting.values():
             for one in [one for one in waiting if one[0] == name]:
                 if one[1] not in isr or len(isr) == 1:

@@ -67,7 +67,9 @@ class RollbackKeepsInSync(Invariant):
         assignment = self.known.assignment(write.name)
         if assignment is None or not self._is_rollback_step(write, assignment):
             return
-        needed = min(self._least(write.name[0]), len(assignment.origin), len(before.isr))
+        needed = min(
+            self._min_insync_replicas(write.name[0]), len(assignment.origin), len(before.isr)
+        )
         if len(after.isr) < needed:
             self._found[write.name] = (
                 f"{write.process} left {list(after.isr)} of the ISR {list(before.isr)} in the "
@@ -104,7 +106,7 @@ class RollbackKeepsInSync(Invariant):
         except ZnodeError:
             return False
 
-    def _least(self, topic: str) -> int:
+    def _min_insync_replicas(self, topic: str) -> int:
         """The smallest min.insync.replicas that the controller may have read."""
         own = self._values(znodes.topic_config_path(topic))
         default = self._values(znodes.broker_config_path(None))

@@ -135,7 +135,7 @@ class _Maker:
     def _replicas(self) -> tuple[int, ...]:
         return tuple(self._numbers.sample(self._brokers, self._numbers.weighted(_FACTORS)))
 
-    def _later(self, at_ms: int) -> int:
+    def _time_after(self, at_ms: int) -> int:
         return at_ms + self._numbers.choice(_NEAR_MS)
 
     # Commands
@@ -155,7 +155,7 @@ class _Maker:
             assignment = self._topics[topic]
             if self._numbers.chance(50):
                 assignment = tuple(self._replicas() for _ in assignment)
-            made.append(CreateTopic(self._later(at_ms), topic, assignment))
+            made.append(CreateTopic(self._time_after(at_ms), topic, assignment))
         return made
 
     def reassign(self, at_ms: int) -> list[Input08]:
@@ -165,7 +165,7 @@ class _Maker:
         """A broker is stopped and removed, and often comes back."""
         numbers = self._numbers
         broker = numbers.choice(self._brokers)
-        made: list[Input08] = [RemoveBrokers(self._later(at_ms), (broker,))]
+        made: list[Input08] = [RemoveBrokers(self._time_after(at_ms), (broker,))]
         down_ms = numbers.choice(_DOWN_MS)
         made.insert(0, StopBroker(at_ms, broker, down_ms))
         if numbers.chance(50):
@@ -230,7 +230,7 @@ class _Maker:
         ]
         for _ in range(numbers.between(1, 3)):
             command = numbers.choice((_Maker.delete, _Maker.create, _Maker.reassign))
-            made += command(self, self._later(at_ms))
+            made += command(self, self._time_after(at_ms))
         return made
 
     def interrupted_move(self, at_ms: int) -> list[Input08]:
@@ -240,7 +240,7 @@ class _Maker:
         leader = self._topics[topic][number][0]
         made: list[Input08] = [Reassign(at_ms, (Target(topic, number, self._replicas()),))]
         for _ in range(numbers.between(1, 2)):
-            later_ms = self._later(at_ms)
+            later_ms = self._time_after(at_ms)
             if numbers.chance(40):
                 made.append(LoseReply(later_ms, f"broker {leader}", numbers.chance(60)))
             elif numbers.chance(50):

@@ -56,7 +56,7 @@ class Monitor08(Monitor):
 
     def begins(self, cluster: Any) -> None:
         self._cluster = cluster
-        facts = ZooKeeperFacts08(self.known, cluster.zookeeper.state, self._of)
+        facts = ZooKeeperFacts08(self.known, cluster.zookeeper.state, self._methods_for)
         self._follow(cluster, _Brokers(cluster, self.known), facts.on_commit)
         for one in (*self._always, *self._recovery):
             if isinstance(one, IsrHasCommittedRecords | ReplicasEqual):

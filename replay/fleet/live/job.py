@@ -86,10 +86,10 @@ def follow(
     few = for_few_rows(spark, _MESSAGES_MAX)
     query: StreamingQuery | None = None
 
-    def taken() -> Offsets | None:
-        return None if query is None else _taken(query, topic.name)
+    def completed_offsets() -> Offsets | None:
+        return None if query is None else _completed_offsets(query, topic.name)
 
-    with publishing_status(topic, folder, taken, on_trouble):
+    with publishing_status(topic, folder, completed_offsets, on_trouble):
         try:
             query = _start(few, topic, folder, on_batch, options, once=once)
             on_start()
@@ -98,7 +98,7 @@ def follow(
             raise FleetError(f"{topic.place}: {_reason(error)}") from error
 
 
-def _taken(query: StreamingQuery, topic: str) -> Offsets | None:
+def _completed_offsets(query: StreamingQuery, topic: str) -> Offsets | None:
     """The offsets after the completed batches; None before the first one, and while Spark ends."""
     with suppress(PySparkException, Py4JError, OSError):
         progress = query.lastProgress

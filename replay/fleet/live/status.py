@@ -56,7 +56,7 @@ class StatusTracker:
         self._gone_since: datetime | None = None
         self._is_reported = False
 
-    def found(self, ends: Offsets, taken: Offsets | None, now: datetime) -> Status:
+    def topic_reached(self, ends: Offsets, taken: Offsets | None, now: datetime) -> Status:
         """The topic was reached; `taken` are the offsets in the table, None before the first
         batch."""
         if self._is_reported and self._gone_since is not None:
@@ -119,7 +119,7 @@ def publishing_status(
             ends = anyio.run(partial(end_offsets, topic))
         except MirrorFailed as error:
             return watch.unreachable(str(error), datetime.now(UTC))
-        return watch.found(ends, seen, datetime.now(UTC))
+        return watch.topic_reached(ends, seen, datetime.now(UTC))
 
     def poll() -> None:
         while not is_over.is_set():

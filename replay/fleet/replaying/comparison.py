@@ -152,7 +152,7 @@ class _LogComparison:
         if self._reader.closing is None:
             begin = min(begin, self._stored_until)
         events = self._last_seq - self._reader.header.first_seq + 1
-        followed = (one.rule for one in self._within(answered, 0) if one.seq < begin)
+        followed = (one.rule for one in self._decisions_from(answered, 0) if one.seq < begin)
         judged = Comparison(events, Counter(followed), left_at=left_at)
         if begin <= self._last_seq:
             self._compare(judged, answered, begin)
@@ -164,12 +164,12 @@ class _LogComparison:
         if answered.folded.left_at != self._last_seq:
             return answered.folded.left_at == 0
         logged = recorded_decisions(self._reader, self._last_seq, {})
-        last = _without(self._within(answered, self._last_seq), logged.unknown)
+        last = _known_decisions(self._decisions_from(answered, self._last_seq), logged.unknown)
         stored = [one.key for one in logged.decisions]
         return [one.key for one in last[: len(stored)]] == stored
 
     def _compare(self, judged: Comparison, answered: FoldResult, begin: int) -> None:
-        head = self._within(answered, begin)
+        head = self._decisions_from(answered, begin)
         follower = self._follower(begin)
         if follower is None:
             logged = recorded_decisions(self._reader, begin, {one.seq: one.cause for one in head})
@@ -180,17 +180,17 @@ class _LogComparison:
         same = {one.key: one.rule for one in head if one.key in digests}
         judged.decided.update(one.rule for one in base)
         judged.decided.update(same.values())
-        if self._is_same(base, _without(head, unknown)):
+        if self._is_same(base, _known_decisions(head, unknown)):
             return
         request = FoldLog(self._log, with_contents=True, known=b"".join(common_keys(base, head)))
         if follower is not None:
-            base = self._stored(self._within(follower.fold(request), begin))
-        decided_by_version = self._within(self._fold(request), begin)
-        head = _without(decided_by_version, unknown)
+            base = self._stored(self._decisions_from(follower.fold(request), begin))
+        decided_by_version = self._decisions_from(self._fold(request), begin)
+        head = _known_decisions(decided_by_version, unknown)
         judged.unjudged = len(decided_by_version) - len(head) - len(same)
         found = [one for one in divergences(base, head) if not self._is_unstored(one)]
         judged.differing.update(_differing(base, head, found))
-        judged.divergences = list(_found(found))
+        judged.divergences = list(_found_divergences(found))
 
     def _follower(self, begin: int) -> _FollowingVersion | None:
         """A version that follows the log to its end: it knows all decisions and their causes."""
@@ -200,7 +200,7 @@ class _LogComparison:
             except ReplayError:
                 continue
             if self._follows(answered):
-                return _FollowingVersion(fold, self._within(answered, begin))
+                return _FollowingVersion(fold, self._decisions_from(answered, begin))
         return None
 
     def _stored(self, decisions: list[Decision]) -> list[Decision]:
@@ -211,7 +211,7 @@ class _LogComparison:
         keys = {one.key for one in logged.decisions} | {one.digest for one in logged.unknown}
         return [one for one in decisions if one.seq < self._stored_until or one.key in keys]
 
-    def _within(self, answered: FoldResult, begin: int) -> list[Decision]:
+    def _decisions_from(self, answered: FoldResult, begin: int) -> list[Decision]:
         """Decisions from an event on, without those that a version makes after the end of the
         log."""
         turns = sys.maxsize
@@ -248,7 +248,9 @@ def _time_of(reader: LogReader, seq: int) -> int:
     return 0 if found is None else found.wall_ns
 
 
-def _without(decisions: Sequence[Decision], unknown: Sequence[UnreadableCommand]) -> list[Decision]:
+def _known_decisions(
+    decisions: Sequence[Decision], unknown: Sequence[UnreadableCommand]
+) -> list[Decision]:
     """The decisions whose recorded counterpart is known."""
     of_seq: dict[int, list[UnreadableCommand]] = defaultdict(list)
     digests = set()
@@ -280,7 +282,7 @@ def _differing(
             yield one.base_rule
 
 
-def _found(divergences: Iterable[DecisionDivergence]) -> Iterator[FoundDivergence]:
+def _found_divergences(divergences: Iterable[DecisionDivergence]) -> Iterator[FoundDivergence]:
     for root in roots(divergences):
         for one in (root.first, *root.followers):
             yield FoundDivergence(

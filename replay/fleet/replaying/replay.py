@@ -180,7 +180,7 @@ class _Replay:
         pieces = split.select("*", sql.posexplode("segments").alias("piece", "segment"))
         units = whole.unionByName(pieces.select(*whole.columns))
         self._fold(units, workload.whole + workload.pieces, "first")
-        left = self._left()
+        left = self._logs_to_replay_whole()
         count = left.count()
         if not count:
             return ["first"]
@@ -192,7 +192,7 @@ class _Replay:
     def _fold(self, units: DataFrame, count: int, step: str) -> None:
         self._run(units, count, partial(replay_units, job=self._job), OUTCOMES, step)
 
-    def _left(self) -> DataFrame:
+    def _logs_to_replay_whole(self) -> DataFrame:
         """The logs and versions where the version does not follow a piece; they are replayed as a
         whole."""
         pieces = self._results("first").where("piece is not null")

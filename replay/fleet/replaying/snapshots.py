@@ -43,7 +43,7 @@ class Snapshots:
             try:
                 log = rebuild(self._table, stored, Path(scratch) / "log", core=version.core)
                 _run(version, log, patience_s + stored.events / _EVENTS_A_SECOND_MIN)
-                target = self._of(stored, version.core)
+                target = self._folder_of(stored, version.core)
                 target.mkdir(parents=True, exist_ok=True)
                 for one in names_in(log):
                     put_snapshot(target, version.core, one.seq, read_snapshot(one))
@@ -65,11 +65,11 @@ class Snapshots:
         return len(self._find(stored, core, seqs)) == len(stored.segments) - 1
 
     def _find(self, stored: StoredLog, core: str, seqs: Iterable[int]) -> list[SnapshotName]:
-        folder = self._of(stored, core)
+        folder = self._folder_of(stored, core)
         seqs = set(seqs)
         return [one for one in names_in(folder) if one.seq in seqs] if folder.is_dir() else []
 
-    def _of(self, stored: StoredLog, core: str) -> Path:
+    def _folder_of(self, stored: StoredLog, core: str) -> Path:
         return self._folder / f"core={core}" / f"cluster={escaped(stored.cluster)}" / stored.log
 
 

@@ -44,18 +44,18 @@ def incident(place: int, one: Incident, folder: str) -> str:
     line = (
         f'<span class="badge {escape(about["what"])}">{escape(what)}</span>'
         f"<b>{duration(about['partition_seconds'])}</b> of partitions · {size} ·"
-        f" {utc_time(about['time'])} UTC, {duration(_lasted(about))}{lasts}"
+        f" {utc_time(about['time'])} UTC, {duration(_duration_s(about))}{lasts}"
         f'<span class="where">{escape(str(about["cluster"]))}, log {escape(str(about["log"]))}'
         f" · {_cause(about)}</span>"
     )
     return (
         f'<details class="incident" id="incident-{place}"'
         f' data-cluster="{escape(str(about["cluster"]))}"><summary>{line}</summary>'
-        f"{_where(about)}{_partitions(one)}{events(one.records, about, folder)}</details>"
+        f"{_place_of(about)}{_partitions(one)}{events(one.records, about, folder)}</details>"
     )
 
 
-def _where(about: dict[str, Any]) -> str:
+def _place_of(about: dict[str, Any]) -> str:
     return (
         f"<p>Log <code>{escape(str(about['log']))}</code> of cluster"
         f" <code>{escape(str(about['cluster']))}</code>, events {about['seq']} to"
@@ -74,7 +74,7 @@ def _cause(about: dict[str, Any]) -> str:
     return cause if about["broker"] is None else f"{cause}, broker {about['broker']}"
 
 
-def _lasted(about: dict[str, Any]) -> float:
+def _duration_s(about: dict[str, Any]) -> float:
     return float((about["until"] - about["time"]).total_seconds())
 
 

@@ -49,7 +49,7 @@ def _file(name: str) -> str:
 def _body(findings: Findings) -> Iterator[str]:
     answers, totals = findings.answers, findings.totals
     charts = {name: json_of(one) for name, one in charts_of(findings).items()}
-    yield f"<h1>{_TITLE}</h1>{_about(findings)}{_incomplete(findings)}{_tiles(totals)}"
+    yield f"<h1>{_TITLE}</h1>{_description(findings)}{_incomplete(findings)}{_tiles(totals)}"
     yield _section(
         "Unavailable and under-replicated partitions",
         f"Partition-minutes by {findings.period}, by cause and by cluster; a cluster's bar shows"
@@ -73,7 +73,7 @@ def _body(findings: Findings) -> Iterator[str]:
     yield _replays(findings)
 
 
-def _about(findings: Findings) -> str:
+def _description(findings: Findings) -> str:
     options = findings.options
     made = escape(str(options.get("made", "")))
     chosen = ", ".join(

@@ -49,18 +49,23 @@ class AllBrokerLogs(Protocol):
     """The brokers' logs of one or of several sources; see BrokerLogs."""
 
     @property
-    def notes(self) -> list[str]: ...
+    def notes(self) -> list[str]:
+        """What is to be reported about lines and files that cannot be used."""
 
     @property
-    def damaged(self) -> dict[str, int]: ...
+    def damaged(self) -> dict[str, int]:
+        """The number of lines that cannot be used, by file."""
 
     @property
-    def torn(self) -> list[TornLog]: ...
+    def torn(self) -> list[TornLog]:
+        """The files whose rest cannot be read."""
 
     @property
-    def damaged_lines(self) -> list[DamagedLines]: ...
+    def damaged_lines(self) -> list[DamagedLines]:
+        """The lines that cannot be used."""
 
-    def events(self, kinds: Sequence[str] | None = None) -> Iterator[LoggedEvent]: ...
+    def events(self, kinds: Sequence[str] | None = None) -> Iterator[LoggedEvent]:
+        """The events of all logs, or those of some kinds."""
 
 
 class BrokerLogs:

@@ -351,14 +351,14 @@ def _requested_replicas(old: Assignment, new: Assignment) -> Iterator[tuple[int,
     goes_on = bool(new.adding or new.removing)
     was_under_way = bool(old.adding or old.removing)
     if goes_on or not was_under_way:
-        yield _without(new.replicas, new.removing)
-    elif new.replicas == _without(old.replicas, old.removing):
+        yield _remove_replicas(new.replicas, new.removing)
+    elif new.replicas == _remove_replicas(old.replicas, old.removing):
         return
-    elif new.replicas == _without(old.replicas, old.adding):
+    elif new.replicas == _remove_replicas(old.replicas, old.adding):
         yield None
     else:
         yield new.replicas
 
 
-def _without(replicas: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
+def _remove_replicas(replicas: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
     return tuple(one for one in replicas if one not in others)

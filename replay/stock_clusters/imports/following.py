@@ -96,9 +96,11 @@ class Transactions(Protocol):
     unseen_versions: int
     unseen_zxids: set[int]
 
-    def read(self, limit: int, now: float) -> Iterator[Transaction | Gap | UnwatchedChanges]: ...
+    def read(self, limit: int, now: float) -> Iterator[Transaction | Gap | UnwatchedChanges]:
+        """At most `limit` new transactions."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the files or the session."""
 
 
 class _Waiting(NamedTuple):

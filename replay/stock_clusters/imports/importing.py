@@ -189,7 +189,7 @@ def _after_first_state(
             if _is_late(transaction, to_ms):
                 raise ReplayError("all transactions are after --to: use a later time")
             counts.from_ms = transaction.time_ms
-            return _until(to_ms, chain((transaction,), logs))
+            return _transactions_until(to_ms, chain((transaction,), logs))
         for met in resuming.before(transaction):
             if isinstance(met, Resumption):
                 for event in changed_events(state, met.state):
@@ -201,7 +201,9 @@ def _after_first_state(
     return iter(())
 
 
-def _until(to_ms: int | None, transactions: Iterator[Transaction]) -> Iterator[Transaction]:
+def _transactions_until(
+    to_ms: int | None, transactions: Iterator[Transaction]
+) -> Iterator[Transaction]:
     if to_ms is None:
         return transactions
     return takewhile(lambda one: not _is_late(one, to_ms), transactions)

@@ -138,13 +138,13 @@ def data_folders(files: Iterable[tuple[str, Path, int]]) -> list[DataFolder]:
         DataFolder(
             str(folder),
             by_zxid(logs[folder]),
-            by_zxid(snapshots.get(folder) or _nearest(folder, apart, snapshots)),
+            by_zxid(snapshots.get(folder) or _nearest_snapshots(folder, apart, snapshots)),
         )
         for folder in sorted(logs)
     ]
 
 
-def _nearest(
+def _nearest_snapshots(
     folder: PurePosixPath,
     others: Sequence[PurePosixPath],
     snapshots: dict[PurePosixPath, list[SourceFile]],

@@ -5,7 +5,7 @@ from typing import Final
 
 from controller.core.values import counted
 from replay.description.phrases import enumeration
-from replay.why.explanations.finding import Finding, around_loss, at, last, loss_of
+from replay.why.explanations.finding import Finding, around_loss, event_and_time, last, loss_of
 from replay.why.facts import (
     AddressProbed,
     AnyFact,
@@ -31,11 +31,12 @@ def explain_broker(history: History) -> Finding:
     if view is None:
         head = f"Broker {broker} is not registered"
         if changed is not None:
-            head += f" since {at(changed)}: {sentence(changed)}{around_loss(history, changed)}"
+            head += f" since {event_and_time(changed)}: {sentence(changed)}"
+            head += around_loss(history, changed)
     else:
         head = f"Broker {broker} is {'shutting down' if view.is_shutting_down else 'registered'}"
         if changed is not None:
-            head += f" since {at(changed)}"
+            head += f" since {event_and_time(changed)}"
     leads = sum(1 for one in parts if one.leader == broker)
     out = [one.name for one in parts if broker not in one.isr]
     offline = [

@@ -65,7 +65,7 @@ def pending_deletions(history: History, view: PartitionView) -> str:
     return "".join(f" {text[0].upper()}{text[1:]}." for text in texts)
 
 
-def at(fact: Fact) -> str:
+def event_and_time(fact: Fact) -> str:
     """When something happened."""
     return f"event {fact.seq} ({iso_time(fact.wall_ns)})"
 

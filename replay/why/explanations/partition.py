@@ -27,8 +27,8 @@ from replay.description.phrases import broker_list, enumeration, leader_in_words
 from replay.why.configuration import is_behind, throttles, too_few_in_sync, unclean_setting
 from replay.why.explanations.finding import (
     Finding,
-    at,
     being_undone,
+    event_and_time,
     last,
     last_undone,
     loss_of,
@@ -134,7 +134,7 @@ def _belongs(fact: AnyFact, view: PartitionView, cancelled: Sequence[int]) -> bo
 
 def _deleting(history: History, view: PartitionView) -> str:
     found = last(history.facts, TopicChanged)
-    since = f" since {at(found)}" if found is not None else ""
+    since = f" since {event_and_time(found)}" if found is not None else ""
     waits = deletion_of(history, view.topic)
     return f"{view.name} is being deleted with its topic{since}. {waits}".rstrip()
 
@@ -143,7 +143,7 @@ def _never_led(history: History, view: PartitionView) -> str:
     head = f"{view.name} has never had a leader"
     found = last(history.facts, LeftUnchanged)
     if found is not None:
-        why = f"at {at(found)} {found.text}"
+        why = f"at {event_and_time(found)} {found.text}"
     else:
         why = "no controller has created its state"
     return f"{head}: {why}; its replicas are {broker_list(view.replicas)}."
@@ -154,7 +154,8 @@ def _offline(history: History, view: PartitionView, changes: list[StateWritten])
     since = loss_of(history, lost) if lost != NO_BROKER else None
     head = f"{view.name} is offline"
     if since is not None:
-        head += f" since {at(since)}: {why_lost(history, lost)}, and broker {lost} was the leader"
+        head += f" since {event_and_time(since)}: {why_lost(history, lost)}, "
+        head += f"and broker {lost} was the leader"
     elif lost != NO_BROKER:
         head += f": its leader, broker {lost}, is not registered"
     failed = _failed_election(history, view, since)
@@ -238,10 +239,10 @@ def _led(history: History, view: PartitionView, changes: list[StateWritten]) -> 
     one = chosen[-1]
     if one.before is None and not one.rule and not one.writer:
         return (
-            f"{head}: the controller found it in ZooKeeper at {at(one)}, where another process had "
-            "written it before."
+            f"{head}: the controller found it in ZooKeeper at {event_and_time(one)}, where "
+            "another process had written it before."
         )
-    return f"{head} since {at(one)}: {_why_chosen(history, view, chosen)}."
+    return f"{head} since {event_and_time(one)}: {_why_chosen(history, view, chosen)}."
 
 
 def _why_chosen(history: History, view: PartitionView, chosen: list[StateWritten]) -> str:

@@ -13,7 +13,7 @@ from replay.times import iso_time
 from replay.why.configuration import throttles
 from replay.why.explanations.finding import (
     Finding,
-    at,
+    event_and_time,
     last,
     last_undone,
     pending_deletions,
@@ -57,7 +57,7 @@ def explain_reassignment(history: History) -> Finding:
         end = max((one.seq for one in facts if _ends(one)), default=history.cluster.seq)
         facts = [one for one in facts if one.seq <= end]
     pending = pending_deletions(history, view)
-    return Finding(first + _before(moves) + pending, facts, moves)
+    return Finding(first + _end_of_earlier(moves) + pending, facts, moves)
 
 
 def _answer(history: History, view: PartitionView, moves: Sequence[Move]) -> tuple[str, bool]:
@@ -69,7 +69,7 @@ def _answer(history: History, view: PartitionView, moves: Sequence[Move]) -> tup
         return _waiting(view, move), False
     if view.is_being_reassigned:
         return _under_way(history, view, move), False
-    return _over(history, view, move), True
+    return _explain_no_move(history, view, move), True
 
 
 def _ended_with_its_topic(view: PartitionView, move: Move) -> str:
@@ -80,7 +80,7 @@ def _ended_with_its_topic(view: PartitionView, move: Move) -> str:
     )
 
 
-def _before(moves: Sequence[Move]) -> str:
+def _end_of_earlier(moves: Sequence[Move]) -> str:
     """The end of the move before the last one, if it was undone."""
     before = last_undone(moves)
     if before is None or before is moves[-1]:
@@ -94,7 +94,7 @@ def _without_partition(history: History) -> Finding:
     asked = last(facts, ReassignmentRequested)
     why = refusal_since(history, 0)
     if not why and asked is not None:
-        why = f"{sentence(asked)} at {at(asked)}, when there was no such partition."
+        why = f"{sentence(asked)} at {event_and_time(asked)}, when there was no such partition."
     name = f"{subject.topic}-{subject.partition}"
     why = why or "there is no such partition, and no request for it."
     return Finding(f"{name} is not being reassigned: {why}", facts)
@@ -114,14 +114,17 @@ def refusal_since(history: History, since: int) -> str:
         what = "cancel it" if asked.target is None else f"move it to {broker_list(asked.target)}"
         why = f": {asked.message}" if asked.message else ""
         return with_full_stop(
-            f"at {at(asked)} a client asked to {what}, rejected with {error_name(asked.error)}{why}"
+            f"at {event_and_time(asked)} a client asked to {what}, "
+            f"rejected with {error_name(asked.error)}{why}"
         )
     refusals = (
         one for one in history.facts if isinstance(one, NoticeIssued) and one.code in REFUSALS
     )
     refused = last(refusals, NoticeIssued)
     if refused is not None and refused.seq > since:
-        return with_full_stop(f"at {at(refused)} {REFUSALS[refused.code]}: {refused.text}")
+        return with_full_stop(
+            f"at {event_and_time(refused)} {REFUSALS[refused.code]}: {refused.text}"
+        )
     return ""
 
 
@@ -140,13 +143,15 @@ def _waiting(view: PartitionView, move: Move | None) -> str:
 
 def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
     begun = last((one for one in history.facts if _begins(one)), AssignmentWritten)
-    since = _since(move, begun)
+    since = _begin_of(move, begun)
     origin = broker_list(view.origin)
     name = f"The reassignment of {view.name} from {origin} to {broker_list(view.target)}"
     if view.reassignment_status in ("rolled back", "replaced"):
-        return f"{name}{since} is being {view.reassignment_status}{_by(history, view, move)}."
+        instead = _replicas_instead(history, view, move)
+        return f"{name}{since} is being {view.reassignment_status}{instead}."
     if move is not None and move.outcome == "being rolled back":
-        return f"{name}{since} is to be rolled back{_by(history, view, move)}; it was interrupted."
+        instead = _replicas_instead(history, view, move)
+        return f"{name}{since} is to be rolled back{instead}; it was interrupted."
     live = {one.id: one for one in history.cluster.brokers}
     lacking = {} if view.becoming else lacking_replicas(view, live)
     ignored = refusal_since(history, begun.seq if begun is not None else 0)
@@ -165,13 +170,13 @@ def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
     return f"{name}{since} has not ended yet{duration}: {blocking}.{rest}{slow}{more}"
 
 
-def _since(move: Move | None, begun: AssignmentWritten | None) -> str:
+def _begin_of(move: Move | None, begun: AssignmentWritten | None) -> str:
     """When a move began, or was found under way."""
     if move is not None and move.begun is not None:
         return f", begun at {move.begun},"
     if move is not None and move.events:
         return f", found under way at {move.events[0].at},"
-    return f", begun at {at(begun)}," if begun is not None else ""
+    return f", begun at {event_and_time(begun)}," if begun is not None else ""
 
 
 def _duration(history: History, move: Move | None) -> str:
@@ -190,7 +195,7 @@ def _held_up(history: History) -> str:
     return f" {REASSIGN_CANCEL} does not cancel it, but it ends only when that znode is removed."
 
 
-def _by(history: History, view: PartitionView, move: Move | None) -> str:
+def _replicas_instead(history: History, view: PartitionView, move: Move | None) -> str:
     """The replicas that the partition gets instead, and why."""
     is_rollback = view.reassignment_status != "replaced"
     goes = (
@@ -231,7 +236,7 @@ def _trouble(history: History) -> str:
     return ""
 
 
-def _over(history: History, view: PartitionView, move: Move | None) -> str:
+def _explain_no_move(history: History, view: PartitionView, move: Move | None) -> str:
     written = last((one for one in history.facts if _is_of_move(one)), AssignmentWritten)
     since = written.seq if written is not None else 0
     if move is not None and move.ended is not None:
@@ -311,8 +316,8 @@ def _rewritten(written: AssignmentWritten) -> str:
     before, after = written.before, written.after
     if not before.is_being_reassigned and set(after.replicas) == set(before.replicas):
         return (
-            f"at {at(written)} its replicas {broker_list(before.replicas)} got the order "
-            f"{broker_list(after.replicas)}, for which none had to be copied."
+            f"at {event_and_time(written)} its replicas {broker_list(before.replicas)} got "
+            f"the order {broker_list(after.replicas)}, for which none had to be copied."
         )
     was, now = assignment_in_words(before), assignment_in_words(after)
-    return f"at {at(written)} it got {now} instead of {was}."
+    return f"at {event_and_time(written)} it got {now} instead of {was}."

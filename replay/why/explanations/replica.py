@@ -7,8 +7,8 @@ from replay.cluster_view.views import PartitionView, why_not_in_sync
 from replay.description.phrases import broker_list
 from replay.why.explanations.finding import (
     Finding,
-    at,
     being_undone,
+    event_and_time,
     last_undone,
     state_changes,
     undone,
@@ -40,7 +40,7 @@ def _summary(history: History, view: PartitionView, broker: int) -> str:
     head = f"Broker {broker} is in the ISR of {view.name}{leads}"
     if entered is None:
         return f"{head} since before this log begins."
-    return f"{head} since {at(entered)}: {sentence(entered)}."
+    return f"{head} since {event_and_time(entered)}: {sentence(entered)}."
 
 
 def _cancelled(history: History, view: PartitionView, broker: int) -> str:
@@ -68,7 +68,8 @@ def why_out_of_isr(history: History, view: PartitionView, broker: int) -> str:
             is_undone = being_undone(history, view) is not None
             status = "it was being added" if is_undone else "it is being added"
         return f"{head}: {status}; now it is {now}"
-    return f"{head} since {at(removed)}: {_why_removed(history, removed, broker)}; now it is {now}"
+    why = _why_removed(history, removed, broker)
+    return f"{head} since {event_and_time(removed)}: {why}; now it is {now}"
 
 
 def _why_removed(history: History, removed: StateWritten, broker: int) -> str:

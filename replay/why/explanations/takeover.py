@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from controller.core import znodes
 from replay.cluster_view.views import NO_BROKER
-from replay.why.explanations.finding import at
+from replay.why.explanations.finding import event_and_time
 from replay.why.facts import RoleChanged
 
 
@@ -20,7 +20,7 @@ def successor_sentence(
     one = min(followed, key=lambda each: each.epoch)
     missing = f", after {_between(term, one)}" if one.epoch > term + 1 else ""
     return (
-        f" Broker {one.broker} took over with term {one.epoch} at {at(one)}{missing}, "
+        f" Broker {one.broker} took over with term {one.epoch} at {event_and_time(one)}{missing}, "
         f"by {_write(one)}."
     )
 
@@ -61,10 +61,12 @@ def unseen_term(elections: Sequence[RoleChanged], term: int) -> str:
     text = f"Term {term} was that of {whose}."
     if before:
         one = max(before, key=lambda each: each.epoch)
-        text += f" Before it, broker {one.broker} had term {one.epoch}, since {at(one)}."
+        text += (
+            f" Before it, broker {one.broker} had term {one.epoch}, since {event_and_time(one)}."
+        )
     return (
-        f"{text} Broker {other.broker} took over with term {other.epoch} at {at(other)}, "
-        f"by {_write(other)}."
+        f"{text} Broker {other.broker} took over with term {other.epoch} "
+        f"at {event_and_time(other)}, by {_write(other)}."
     )
 
 

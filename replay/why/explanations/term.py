@@ -4,7 +4,7 @@ from typing import Final
 
 from controller.core.triggers import Expire
 from replay.cluster_view.views import NO_BROKER
-from replay.why.explanations.finding import Finding, at, last
+from replay.why.explanations.finding import Finding, event_and_time, last
 from replay.why.explanations.takeover import predecessor_sentence, successor_sentence, unseen_term
 from replay.why.facts import AnyFact, NoticeIssued, RoleChanged, SessionChanged
 from replay.why.history import History
@@ -30,17 +30,21 @@ def explain_term(history: History) -> Finding:
     facts = _facts(history, begun, ended)
     who = (ended or begun or roles[0]).broker
     if ended is not None:
-        first = f"Term {wanted} of broker {who} ended at {at(ended)}: {_why(history, ended)}."
+        when, reason = event_and_time(ended), _reason_of_end(history, ended)
+        first = f"Term {wanted} of broker {who} ended at {when}: {reason}."
         if begun is not None:
-            first += f" It had begun at {at(begun)}." + predecessor_sentence(elections, begun)
+            first += f" It had begun at {event_and_time(begun)}." + predecessor_sentence(
+                elections, begun
+            )
         first += successor_sentence(elections, ended, ended.epoch)
         return Finding(first, facts)
     assert begun is not None, "one of the two is there"
     why = _why_elected(roles, begun)
-    first = f"Broker {who} is controller of term {wanted} since {at(begun)}{why}."
+    first = f"Broker {who} is controller of term {wanted} since {event_and_time(begun)}{why}."
     unseen_end = _unseen_end(history, elections, begun)
     if unseen_end:
-        first = f"Broker {who} became controller of term {wanted} at {at(begun)}{why}.{unseen_end}"
+        when = event_and_time(begun)
+        first = f"Broker {who} became controller of term {wanted} at {when}{why}.{unseen_end}"
     first += predecessor_sentence(elections, begun) + successor_sentence(
         elections, None, begun.epoch
     )
@@ -78,10 +82,10 @@ def _without_controller(history: History, roles: list[RoleChanged]) -> str:
     found = last(roles, RoleChanged)
     if found is None:
         return "No broker has been controller in this log."
-    return f"The log shows no current controller: at {at(found)} {found.text}."
+    return f"The log shows no current controller: at {event_and_time(found)} {found.text}."
 
 
-def _why(history: History, ended: RoleChanged) -> str:
+def _reason_of_end(history: History, ended: RoleChanged) -> str:
     why, because = ended.text, ended.because
     # The notice of an expired session says the same as its event.
     if because is not None and because.text and because.procedure != Expire.__name__:

@@ -8,7 +8,7 @@ from replay.cluster_view.views import DeletionView, TopicView
 from replay.description.phrases import broker_list, enumeration
 from replay.names import partition_named
 from replay.why.configuration import throttles_of_topic
-from replay.why.explanations.finding import Finding, at, last, why_lost
+from replay.why.explanations.finding import Finding, event_and_time, last, why_lost
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
@@ -36,7 +36,8 @@ def explain_topic(history: History) -> Finding:
         if changed is None:
             return explain_absence(history)
         return Finding(
-            f"There is no topic {name} any more at {at(changed)}: {sentence(changed)}.", facts
+            f"There is no topic {name} any more at {event_and_time(changed)}: {sentence(changed)}.",
+            facts,
         )
     slow = throttles_of_topic(history.configuration, view.partitions)
     return Finding(_partitions(view) + slow, facts)
@@ -67,7 +68,7 @@ def _deletion(history: History, deletion: DeletionView) -> str:
     name = deletion.topic
     of_topic = (one for one in history.facts if isinstance(one, TopicChanged) and one.topic == name)
     changed = last(of_topic, TopicChanged)
-    since = f" since {at(changed)}" if changed is not None else ""
+    since = f" since {event_and_time(changed)}" if changed is not None else ""
     if deletion.offline_brokers:
         lost = enumeration(_absent(history, one) for one in deletion.offline_brokers)
         return f"The deletion of {name} is blocked{since}: replicas of it are on {lost}."
@@ -99,7 +100,7 @@ def _deleting_broker(history: History, broker: int) -> str:
         one for one in history.facts if isinstance(one, DeletionSent) and one.broker == broker
     )
     sent = last(to_broker, DeletionSent)
-    since = f", which was sent the deletion at {at(sent)}" if sent is not None else ""
+    since = f", which was sent the deletion at {event_and_time(sent)}" if sent is not None else ""
     return f"broker {broker}{since}"
 
 
@@ -152,4 +153,4 @@ def explain_absence(history: History) -> Finding:
     newest = facts[-1]
     existed = any(isinstance(one, (AssignmentWritten, StateWritten, TopicChanged)) for one in facts)
     head = f"There is no {name} any more." if existed else f"There never was a {name} in this log."
-    return Finding(f"{head} At {at(newest)}: {with_full_stop(sentence(newest))}", facts)
+    return Finding(f"{head} At {event_and_time(newest)}: {with_full_stop(sentence(newest))}", facts)

@@ -220,7 +220,7 @@ class FetchSession:
 
     def _wait(self) -> None:
         due_us = self.fetch_us + self._context.settings.fetch_wait_us
-        self._timer = self._context.clock.at(due_us, self._time_out)
+        self._timer = self._context.clock.call_at(due_us, self._time_out)
 
     def _time_out(self) -> None:
         self._timer = None

@@ -104,6 +104,6 @@ class Peer:
             return
         due_us = next(iter(self._sent.values())) + self._timeout_us
         if due_us > self._clock.now_us:
-            self._timer = self._clock.at(due_us, self._check)
+            self._timer = self._clock.call_at(due_us, self._check)
         else:
             self.disconnected(None)

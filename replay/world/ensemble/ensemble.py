@@ -79,7 +79,7 @@ class Ensemble:
         self._hung_until_us = 0
         self._deferred: deque[Callable[[], None]] | None = None  # bounded by the hang
         network.listen(ZOOKEEPER, self._accept)
-        scheduler.at(TICK_MS * MS, self._tick)
+        scheduler.call_at(TICK_MS * MS, self._tick)
 
     # For invariants and tests
 
@@ -95,7 +95,7 @@ class Ensemble:
 
     def member_of(self, process: str) -> int | None:
         """The member that a process is connected to, None if it is not connected."""
-        for session in reversed(self.sessions.of(process)):
+        for session in reversed(self.sessions.sessions_of(process)):
             if session.client is not None:
                 return session.client.member_number
         return None
@@ -103,8 +103,9 @@ class Ensemble:
     # Faults
 
     def lag(self, where: int | str, *, transactions: int = 0, ms: int = 0) -> int:
-        """From now on a member applies transactions late: `ms` after their commit, or once so many
-        later ones are committed, whichever is first. Without both, it lags no more.
+        """From now on a member applies transactions late: `ms` after their commit, or once this
+        number of later `transactions` is committed, whichever is first. Without both, the lag
+        ends.
 
         `where` is the number of a member, or a process: the member that serves it, or will. Returns
         the number.
@@ -125,7 +126,7 @@ class Ensemble:
         if self._deferred is None:
             self._deferred = deque()  # bounded by the hang
         self._hung_until_us = max(self._hung_until_us, self.scheduler.now_us + ms * MS)
-        self.scheduler.at(self._hung_until_us, self._wake)
+        self.scheduler.call_at(self._hung_until_us, self._wake)
 
     def kill(self, number: int, election_ms: int = ELECTION_MS) -> None:
         """A member ends. If it leads, another leader is elected."""
@@ -158,13 +159,13 @@ class Ensemble:
         for member in self.members:
             member.stop()
         self._down_until_us = max(self._down_until_us, self.scheduler.now_us + ms * MS)
-        self.scheduler.at(self._down_until_us, self._serve)
+        self.scheduler.call_at(self._down_until_us, self._serve)
 
     def expire(self, process: str) -> None:
         """The newest session of a process expires now."""
         if self.defer(lambda: self.expire(process)):
             return
-        for session in self.sessions.of(process)[-1:]:
+        for session in self.sessions.sessions_of(process)[-1:]:
             self._expire(session)
 
     def delay_ephemerals(self, process: str, ms: int) -> None:

@@ -101,12 +101,12 @@ class Member:
         """A transaction was committed, and this member lags."""
         self._backlog.append(transaction)
         if self._lag_us:
-            self._ensemble.scheduler.at(transaction.at_us + self._lag_us, self._apply_due)
+            self._ensemble.scheduler.call_at(transaction.at_us + self._lag_us, self._apply_due)
         self._apply_due()
 
     def await_zxid(self, zxid: int) -> None:
-        """A client waits for a transaction: a lag by transactions ends for it, one by time does
-        not."""
+        """A client waits for a transaction. Applies waiting transactions up to it, unless the
+        member lags by time or hangs."""
         if not self._lag_us and self._deferred is None:
             while self._backlog and self.view.zxid < zxid:
                 self._apply_next()

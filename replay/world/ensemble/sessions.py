@@ -79,7 +79,7 @@ class Sessions:
         """The sessions whose time is over, in the order of their start."""
         return [one for one in self._sessions.values() if one.expires_ms <= now_ms]
 
-    def of(self, process: str) -> list[Session]:
+    def sessions_of(self, process: str) -> list[Session]:
         """The sessions that a process started, in the order of their start."""
         return [one for one in self._sessions.values() if one.process == process]
 

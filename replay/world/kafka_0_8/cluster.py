@@ -196,7 +196,9 @@ class Cluster08:
 
     def remove_brokers(self, *brokers: int) -> None:
         """The command remove-brokers. Raises AdminError."""
-        queues = {one: self.children(znodes.state_path(one)) for one in self._known()}
+        queues = {
+            one: self.children(znodes.state_path(one)) for one in self._brokers_with_state_path()
+        }
         assigned = Assignments()
         for topic in self.children(znodes.TOPICS):
             for number in self._numbers(znodes.topic_path(topic)):
@@ -208,7 +210,7 @@ class Cluster08:
 
     def create_topic(self, topic: str, assignment: dict[int, tuple[int, ...]]) -> None:
         """The command create. Raises AdminError."""
-        self._write(admin.create_topic(topic, assignment, self._known()))
+        self._write(admin.create_topic(topic, assignment, self._brokers_with_state_path()))
 
     def delete_topic(self, topic: str) -> None:
         """The command delete. Raises AdminError."""
@@ -217,7 +219,11 @@ class Cluster08:
         stored = self._stored(topic)
         read = self.zookeeper.apply(self._admin, GetData(znodes.EPOCH), self.now_ms).result
         epoch = StoredEpoch(read.data or b"", read.stat.version) if read.stat else None
-        self._write(admin.delete_topic(topic, stored, self._known(), moves=moves, epoch=epoch))
+        self._write(
+            admin.delete_topic(
+                topic, stored, self._brokers_with_state_path(), moves=moves, epoch=epoch
+            )
+        )
 
     def reassign(self, name: Name, replicas: tuple[int, ...], *, replaces: bool = False) -> None:
         """The command reassign. Raises AdminError."""
@@ -225,10 +231,10 @@ class Cluster08:
         existing = [one for one in paths if self._exists(one)]
         found = self.zookeeper.find(znodes.reassigned_path(*name)) if replaces else None
         version = None if found is None else found.version
-        known = self._known()
+        known = self._brokers_with_state_path()
         self._write(admin.reassign(*name, replicas, known, existing, replaces=version))
 
-    def _known(self) -> list[int]:
+    def _brokers_with_state_path(self) -> list[int]:
         return self._numbers(znodes.STATE)
 
     def _numbers(self, path: str) -> list[int]:

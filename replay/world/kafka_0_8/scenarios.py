@@ -1,4 +1,4 @@
-"""Stories of small clusters: what their brokers do is in the golden transcripts
+"""Scenarios of small clusters: what their brokers do is in the golden transcripts
 (tests/transcripts/kafka_0_8)."""
 
 from collections.abc import Callable
@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 from replay.world.kafka_0_8.cluster import Cluster08
 
 T: Final = ("t", 0)
-"""The partition of the stories."""
+"""The partition of the scenarios."""
 
 
 class ScenarioEnd(NamedTuple):
-    """A cluster at the end of a story, and the broker that the story is about."""
+    """A cluster at the end of a scenario, and the broker that the scenario is about."""
 
     cluster: Cluster08
     broker: int

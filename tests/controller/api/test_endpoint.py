@@ -335,7 +335,7 @@ async def test_front_without_a_daemon_exits_silently() -> None:
     )
     theirs.close()
     listening.socket.close()
-    link = await FrontLink.over(ours)
+    link = await FrontLink.open(ours)
     link.send(FrontSetup(1, (Listener(descriptor, endpoint),), EndpointLimits(), 1, {}))
     link.send(LiveBrokerList((KNOWN,)))
     async with Client(endpoint.port) as idle, Client(endpoint.port) as waiting:

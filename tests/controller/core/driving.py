@@ -21,7 +21,7 @@ from controller.core.commands import (
 )
 from controller.core.configuration import Configuration
 from controller.core.controller import Controller
-from controller.core.errors import TermOver
+from controller.core.errors import TermEnded
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_AUTH, Create, Delete, SetData
 from controller.core.outcomes import CONNECTED, PAUSE, SLICE, TERM_END
@@ -126,7 +126,7 @@ class ControllerHarness:
     # Run procedures
 
     def run(self, procedure: Coroutine[Any, Any, T]) -> T:
-        """Run a procedure to its end and return its result. Raises TermOver if the procedure waits
+        """Run a procedure to its end and return its result. Raises TermEnded if the procedure waits
         for the end of the term."""
         result: Any = None
         try:
@@ -140,7 +140,7 @@ class ControllerHarness:
                     self.controller.is_connected = True
                     self.controller.connections += 1
                 elif wait is TERM_END:
-                    procedure.throw(TermOver())
+                    procedure.throw(TermEnded())
                 elif wait not in (SLICE, PAUSE):
                     complete = [
                         wait.result.add(one) for one in outcomes if wait.awaits(one.command)

@@ -13,15 +13,15 @@ from tests.controller.core.transcripts import FOLDER, SCENARIOS, History
 from tests.golden import assert_golden
 
 
-def text_of(name: str, story: str, history: History) -> str:
-    """Events are numbered from 1 on. Events before the story do not change its text."""
+def text_of(name: str, description: str, history: History) -> str:
+    """Events are numbered from 1 on. Events before the scenario do not change its text."""
     before = history[0][0].seq - 1
     renumbered = [
         (msgspec.structs.replace(recorded, seq=recorded.seq - before), issued)
         for recorded, issued in history
     ]
     title = name.replace("_", " ")
-    return f"{title}: {' '.join(story.split())}\n\n{transcript(renumbered)}"
+    return f"{title}: {' '.join(description.split())}\n\n{transcript(renumbered)}"
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__)

@@ -15,7 +15,7 @@ from controller.core.commands import (
     ZooKeeperCommand,
 )
 from controller.core.controller import Controller
-from controller.core.errors import ControllerMovedError, TermOver
+from controller.core.errors import ControllerMovedError, TermEnded
 from controller.core.operations import (
     BAD_VERSION,
     CONNECTION_LOSS,
@@ -165,7 +165,7 @@ def test_end_of_the_session_ends_a_procedure_that_lists_children(is_connected_ag
     driven.lost, driven.error = 2, SESSION_EXPIRED
     if is_connected_again:
         driven.losing = driven.reconnect
-    with pytest.raises(TermOver):
+    with pytest.raises(TermEnded):
         children_of_both(driven)
     assert len(driven.commands) == 2
 

@@ -1,6 +1,6 @@
 """The scenarios whose transcripts are in tests/transcripts, one function per file.
 
-Each function returns the events of its story.
+Each function returns the events of its scenario.
 """
 
 from collections.abc import Callable, Sequence

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.api.cluster_metadata import ClusterMetadata, MetadataQuery, TopicAsked
+from controller.api.cluster_metadata import ClusterMetadata, MetadataQuery, RequestedTopic
 from controller.core import error_codes as codes
 from controller.core.values import NO_LEADER
 from controller.daemon import cluster_metadata
@@ -39,7 +39,7 @@ async def test_all_topics_are_those_that_the_client_may_describe() -> None:
 
 async def test_topic_without_the_right_is_refused_by_name_whether_it_exists_or_not() -> None:
     cluster = started()
-    asked = (TopicAsked("t"), TopicAsked("nowhere"), TopicAsked("__consumer_offsets"))
+    asked = (RequestedTopic("t"), RequestedTopic("nowhere"), RequestedTopic("__consumer_offsets"))
     found = await answered(cluster, MetadataQuery(ALICE, LISTENER, asked))
     assert [(one.error, one.name, one.id, one.partitions) for one in found.topics] == [
         (codes.TOPIC_AUTHORIZATION_FAILED, one.name, None, ()) for one in asked
@@ -50,7 +50,7 @@ async def test_topic_without_the_right_is_refused_by_name_whether_it_exists_or_n
 async def test_topic_without_the_right_keeps_its_name_if_it_is_asked_for_by_id() -> None:
     cluster = started(allows("Describe"), denies("Describe"), path=TOPIC)
     topic_id = cluster.fold.controller.context.topics["t"].id
-    asked = (TopicAsked(None, topic_id), TopicAsked(None, bytes(16)))
+    asked = (RequestedTopic(None, topic_id), RequestedTopic(None, bytes(16)))
     found = await answered(cluster, MetadataQuery(ALICE, LISTENER, asked))
     assert [(one.error, one.name, one.id) for one in found.topics] == [
         (codes.TOPIC_AUTHORIZATION_FAILED, None, topic_id),
@@ -60,7 +60,7 @@ async def test_topic_without_the_right_keeps_its_name_if_it_is_asked_for_by_id()
 
 async def test_topic_that_does_not_exist_is_unknown_and_an_illegal_name_is_invalid() -> None:
     cluster = started()
-    asked = (TopicAsked("nowhere"), TopicAsked("a b"))
+    asked = (RequestedTopic("nowhere"), RequestedTopic("a b"))
     found = await answered(cluster, MetadataQuery(ROOT, LISTENER, asked, True))
     assert found.topics[0].operations == bits(TOPIC_OPERATIONS, *TOPIC_OPERATIONS)
     errors = [one.error for one in found.topics]
@@ -69,7 +69,7 @@ async def test_topic_that_does_not_exist_is_unknown_and_an_illegal_name_is_inval
 
 async def test_operations_are_those_that_acls_allow() -> None:
     cluster = started(allows("Alter"), path=TOPIC)
-    query = MetadataQuery(ALICE, LISTENER, (TopicAsked("t"),), True, True)
+    query = MetadataQuery(ALICE, LISTENER, (RequestedTopic("t"),), True, True)
     found = await answered(cluster, query)
     assert found.topics[0].operations == bits(TOPIC_OPERATIONS, "Alter", "Describe")
     assert found.operations == 0
@@ -89,11 +89,11 @@ def bits(codes_of: dict[str, int], *names: str) -> int:
 
 async def test_leader_that_the_client_cannot_reach_is_not_named() -> None:
     cluster = started()
-    query = MetadataQuery(ROOT, LISTENER, (TopicAsked("t"),))
+    query = MetadataQuery(ROOT, LISTENER, (RequestedTopic("t"),))
     (partition,) = (await answered(cluster, query)).topics[0].partitions
     assert (partition.error, partition.leader, partition.replicas) == (0, 1, (1, 2))
     assert partition.offline == ()
-    found = await answered(cluster, MetadataQuery(ROOT, "OTHER", (TopicAsked("t"),)))
+    found = await answered(cluster, MetadataQuery(ROOT, "OTHER", (RequestedTopic("t"),)))
     (partition,) = found.topics[0].partitions
     assert (partition.error, partition.leader) == (codes.LISTENER_NOT_FOUND, NO_LEADER)
     assert partition.offline == (1, 2)

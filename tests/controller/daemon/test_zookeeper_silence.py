@@ -11,7 +11,7 @@ from controller.zookeeper.connection import ConnectionStatus
 CONNECTED = ConnectionStatus(1, True, "zk:2181", 6000, 5, "")
 LOST = ConnectionStatus(1, False, "zk:2181", 6000, None, "connection refused")
 NOTICED_S = 4.0
-"""The connection is lost so long after ZooKeeper was last heard."""
+"""The connection is lost this time after ZooKeeper was last heard."""
 END_S = 300.0
 
 

@@ -279,7 +279,7 @@ def test_partition_that_does_not_exist_is_not_reassigned() -> None:
 def request_length(operations: list[WriteOperation]) -> int:
     """How many bytes the client sends to ZooKeeper."""
     named = [(one.path.encode(), one) for one in operations]
-    return len(bulk.multi_request(named, OPEN_ACLS.of, None))
+    return len(bulk.multi_request(named, OPEN_ACLS.acl_of, None))
 
 
 def many(partitions: int, *replicas: int) -> dict[int, tuple[int, ...]]:

@@ -37,10 +37,10 @@ def is_idle_fetch(step: Step) -> bool:
             return False
 
 
-def text_of(story: ScenarioEnd, description: str) -> str:
+def text_of(end: ScenarioEnd, description: str) -> str:
     """The transcript of the last run of the broker, without the fetches that find nothing."""
-    runs = story.cluster.brokers[story.broker].runs
-    head = f"{' '.join(description.split())}\n\nbroker {story.broker}, run {len(runs)}\n\n"
+    runs = end.cluster.brokers[end.broker].runs
+    head = f"{' '.join(description.split())}\n\nbroker {end.broker}, run {len(runs)}\n\n"
     steps = [one for one in runs[-1] if not is_idle_fetch(one)]
     return head + transcript(steps).replace("    -- no role --\n", "")
 

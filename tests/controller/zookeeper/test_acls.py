@@ -23,7 +23,7 @@ def test_znodes_are_created_with_kafkas_acls(
     acls: ZnodeAcls, path: str, expected: list[ACL]
 ) -> None:
     full = f"/kafka{path}"
-    request = bulk.multi_request([(full.encode(), Create(path, b"data"))], acls.of, None)
+    request = bulk.multi_request([(full.encode(), Create(path, b"data"))], acls.acl_of, None)
     of_kazoo = bytes(KazooCreate(full, b"data", expected, 0).serialize())
     # kazoo sends no text for the empty id, ZooKeeper's own client an empty one.
     assert of_kazoo.replace(b"auth\xff\xff\xff\xff", b"auth\0\0\0\0") in request

@@ -43,7 +43,7 @@ async def test_states_of_a_topic_and_a_probe(lab_cluster: DefaultLabCluster) -> 
         0: [],
         1: ["under-min-isr", "under-replicated"],
         2: ["under-min-isr", "under-replicated", "not-preferred"],
-        # With one replica, producers with acks=all are accepted all the same (Kafka 3.7).
+        # With one replica, producers with acks=all are accepted nevertheless (Kafka 3.7).
         3: [],
     }
     missing = {one["partition"]: one["missing"] for one in report["partitions"]}

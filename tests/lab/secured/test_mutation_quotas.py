@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
 TIMEOUT = timedelta(seconds=60)
 PARTITIONS = 80
-"""So many new partitions exceed a rate of 1 per second by 69 s."""
+"""This many new partitions exceed a rate of 1 per second by 69 s."""
 TOLERANCE_S = 3.0
 
 

@@ -53,9 +53,9 @@ def test_changed_field_is_reported_with_both_sides(
     assert corruption.path.endswith(at.paths[0])
     before, after = json.loads(corruption.before or ""), json.loads(corruption.after or "")
     [text] = at.differences
-    ours, _, kafkas = text.removeprefix(f"{at.paths[0]}: {how} ").partition(", Kafka ")
-    assert json.loads(ours) == before[how]
-    assert json.loads(kafkas) == after[how]
+    refold, _, stock = text.removeprefix(f"{at.paths[0]}: {how} ").partition(", Kafka ")
+    assert json.loads(refold) == before[how]
+    assert json.loads(stock) == after[how]
     assert at.cause
     assert at.since <= at.seq
     assert f"zxid {corruption.zxid:#x}" in at.between[-1]

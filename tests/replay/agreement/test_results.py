@@ -14,12 +14,12 @@ from tests.replay.agreement.broker_requests.samples import led
 
 
 def test_request_that_differs_is_reported_where_kafka_sent_it() -> None:
-    ours = structs.replace(led(1), seq=5, since=4)
-    theirs = structs.replace(ours, seq=9)
+    refold = structs.replace(led(1), seq=5, since=4)
+    stock = structs.replace(refold, seq=9)
     term = TermRequests(
-        differences=[RequestDivergence(DIFFERS, ours, theirs, ("leader 1, Kafka's 2",))]
+        differences=[RequestDivergence(DIFFERS, refold, stock, ("leader 1, Kafka's 2",))]
     )
-    term.differences.append(RequestDivergence(EXTRA, ours, None))
+    term.differences.append(RequestDivergence(EXTRA, refold, None))
     found = result_of(ConformanceResult(requests={1: term}), "").divergences
     assert [(one.verdict, one.seq, one.since) for one in found] == [
         ("extra", 5, 4),

@@ -15,7 +15,7 @@ from tests.waiting import block_until_found
 from tools.zookeeper_log.generated_history import transactions
 
 LONG = 30_000
-"""So many transactions are imported for some seconds."""
+"""The import of this many transactions takes some seconds."""
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from controller.core.values import Broker, Endpoint
-from replay.cli.stuck_registrations import RegistrationLooks
+from replay.cli.stuck_registrations import RegistrationProbes
 from replay.cluster_view.views import ClusterView, ControllerView
 from replay.cluster_view.waiting import stuck_registrations
 from tools.lab.ports import HOST, free_port
@@ -32,10 +32,10 @@ def unserved_broker() -> Broker:
 def test_registration_without_a_process_is_stuck_after_the_patience(
     unserved_broker: Broker,
 ) -> None:
-    looks = RegistrationLooks(20, None)
-    assert looks.look(EMPTY, [unserved_broker], {1: SESSION}, 100.0) == ([], 20)
-    assert looks.look(EMPTY, [unserved_broker], {1: SESSION}, 112.0) == ([], 8)
-    stuck, again_s = looks.look(EMPTY, [unserved_broker], {1: SESSION}, 120.0)
+    probes = RegistrationProbes(20, None)
+    assert probes.probe(EMPTY, [unserved_broker], {1: SESSION}, 100.0) == ([], 20)
+    assert probes.probe(EMPTY, [unserved_broker], {1: SESSION}, 112.0) == ([], 8)
+    stuck, again_s = probes.probe(EMPTY, [unserved_broker], {1: SESSION}, 120.0)
     assert again_s is None
     [sentence] = stuck_registrations(structs.replace(EMPTY, stuck_registrations=stuck))
     address = f"{HOST}:{unserved_broker.endpoints[0].port}"
@@ -45,21 +45,21 @@ def test_registration_without_a_process_is_stuck_after_the_patience(
     )
 
 
-def test_broker_that_registers_again_is_looked_at_again(unserved_broker: Broker) -> None:
-    looks = RegistrationLooks(20, None)
-    looks.look(EMPTY, [unserved_broker], {1: SESSION}, 100.0)
+def test_broker_that_registers_again_is_probed_again(unserved_broker: Broker) -> None:
+    probes = RegistrationProbes(20, None)
+    probes.probe(EMPTY, [unserved_broker], {1: SESSION}, 100.0)
     registered = structs.replace(unserved_broker, epoch=50)
-    assert looks.look(EMPTY, [registered], {1: SESSION}, 130.0) == ([], 20)
+    assert probes.probe(EMPTY, [registered], {1: SESSION}, 130.0) == ([], 20)
 
 
-def test_one_look_is_never_enough(unserved_broker: Broker) -> None:
-    looks = RegistrationLooks(0, None)
-    assert looks.look(EMPTY, [unserved_broker], {1: SESSION}, 100.0) == ([], 0)
-    stuck, _ = looks.look(EMPTY, [unserved_broker], {1: SESSION}, 100.0)
+def test_one_probe_is_never_enough(unserved_broker: Broker) -> None:
+    probes = RegistrationProbes(0, None)
+    assert probes.probe(EMPTY, [unserved_broker], {1: SESSION}, 100.0) == ([], 0)
+    stuck, _ = probes.probe(EMPTY, [unserved_broker], {1: SESSION}, 100.0)
     assert [one.broker for one in stuck] == [1]
 
 
 def test_broker_that_was_killed_and_is_not_registered_is_not_stuck(unserved_broker: Broker) -> None:
-    looks = RegistrationLooks(0, None)
-    looks.look(EMPTY, [unserved_broker], {1: SESSION}, 100.0)
-    assert looks.look(EMPTY, [], {}, 101.0) == ([], None)
+    probes = RegistrationProbes(0, None)
+    probes.probe(EMPTY, [unserved_broker], {1: SESSION}, 100.0)
+    assert probes.probe(EMPTY, [], {}, 101.0) == ([], None)

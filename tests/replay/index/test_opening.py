@@ -162,7 +162,7 @@ def test_index_that_is_damaged_in_the_middle_is_reported_with_what_to_do(log: Pa
     with closing(sqlite3.connect(index_path(log), isolation_level=None)) as connection:
         connection.execute("update postings set numbers = x'00'")
     with open_log(log) as opened:
-        index = Index.of(opened.reader)
+        index = Index.open_for(opened.reader)
         assert index is not None
         with closing(index), pytest.raises(LogCorrupt, match="delete it; it can be made again"):
             index.numbers("event t-0")

@@ -54,7 +54,7 @@ class IndexedLog:
 
     def __init__(self, log: RecordedLog) -> None:
         self.log = log
-        index = Index.of(log.reader)
+        index = Index.open_for(log.reader)
         assert index is not None
         self.index = index
         self.range = (log.reader.header.first_seq, log.reader.last_seq)
@@ -240,7 +240,7 @@ def store_all_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def history_of_index(log: RecordedLog, subject: Subject, seq: int) -> History | None:
-    index = Index.of(log.reader)
+    index = Index.open_for(log.reader)
     assert index is not None
     with closing(index):
         return history_of(log, index, subject, seq, unreported)

@@ -61,7 +61,7 @@ PARTITIONS_MAX = 3
 
 
 def index_of(log: ImportedLog) -> Index:
-    index = Index.of(log.reader)
+    index = Index.open_for(log.reader)
     assert index is not None
     return index
 

@@ -34,8 +34,8 @@ def run(*arguments: object) -> tuple[int, str, str]:
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     """The log of the broker that becomes leader."""
-    story = leader_failure()
-    process = story.cluster.brokers[story.broker]
+    end = leader_failure()
+    process = end.cluster.brokers[end.broker]
     write_log(tmp_path / "log", process.configuration, process.history)
     return tmp_path / "log"
 
@@ -72,8 +72,8 @@ def _broken(process: BrokerProcess, folder: Path, fingerprint: str = "") -> Path
 
 @pytest.mark.parametrize("fingerprint", ["", "another"])
 def test_changed_decision_is_found(tmp_path: Path, fingerprint: str) -> None:
-    story = expired_leader()
-    log = _broken(story.cluster.brokers[1], tmp_path / "log", fingerprint)
+    end = expired_leader()
+    log = _broken(end.cluster.brokers[1], tmp_path / "log", fingerprint)
     code, output, _ = run("replay", log)
     assert code == 1
     assert "truncate_log t-0" in output
@@ -219,8 +219,8 @@ def test_causes_of_a_leadership_are_explained(log: Path) -> None:
 
 
 def test_causes_of_the_end_of_a_leadership_are_explained(tmp_path: Path) -> None:
-    story = expired_leader()
-    process = story.cluster.brokers[1]
+    end = expired_leader()
+    process = end.cluster.brokers[1]
     write_log(tmp_path / "log", process.configuration, process.history)
     chain = json.loads(run("why", tmp_path / "log", "--partition", "t-0", "--json")[1])["chain"]
     (end,) = [one for one in chain if "its session is over" in one["text"]]

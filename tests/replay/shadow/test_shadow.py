@@ -56,7 +56,7 @@ class FollowedFolder:
         self.shadow = Shadow(begin, settings or LiveSettings(), self.clock, metrics)
 
     def run(self, seconds: float = 5.0) -> list[Divergence]:
-        """Step for so long by the clock; returns what was reported."""
+        """Step for this time by the clock; returns what was reported."""
         end = self.clock.now + seconds
         found: list[Divergence] = []
         while self.clock.now < end:

@@ -68,8 +68,8 @@ def cluster() -> Cluster:
 
 def kinds(log: Path, at: int | None = None) -> list[str]:
     """The kinds of the lines of the last move; a step with its number."""
-    story = asked(log, at, **MOVE).moves[-1].events
-    return [f"{one.kind} {one.step}" if one.step else one.kind for one in story]
+    events = asked(log, at, **MOVE).moves[-1].events
+    return [f"{one.kind} {one.step}" if one.step else one.kind for one in events]
 
 
 # Waits ------------------------------------------------------------------------------------------

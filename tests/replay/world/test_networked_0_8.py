@@ -68,7 +68,9 @@ def run(*inputs: Input, end_s: int = 60) -> tuple[NetworkedCluster, RecordingObs
     )
     seen = RecordingObserver()
     cluster = NetworkedCluster(scenario, inputs, seen)
-    cluster.scheduler.at(end_s * SECOND, lambda: [one.stop() for one in cluster.clients.producers])
+    cluster.scheduler.call_at(
+        end_s * SECOND, lambda: [one.stop() for one in cluster.clients.producers]
+    )
     while cluster.step():
         pass
     return cluster, seen

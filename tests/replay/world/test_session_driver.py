@@ -225,7 +225,9 @@ def test_session_presumes_its_end_when_it_hears_nothing() -> None:
     (connected,) = daemon.take()
     assert isinstance(connected, SessionConnected)
     assert not connected.renewed
-    assert [one.id for one in world.ensemble.sessions.of("refold 100")] == [connected.session_id]
+    assert [one.id for one in world.ensemble.sessions.sessions_of("refold 100")] == [
+        connected.session_id
+    ]
 
 
 def test_paused_process_reads_what_arrived_before_it_looks_at_the_clock() -> None:

@@ -102,7 +102,7 @@ def test_session_stays_alive_by_pings() -> None:
     world, broker, _ = start()
     world.wait(100_000)
     assert broker.take() == [("started", 1)]
-    assert [one.id for one in world.ensemble.sessions.of("broker 1")] == [1]
+    assert [one.id for one in world.ensemble.sessions.sessions_of("broker 1")] == [1]
 
 
 def test_close_ends_the_session_after_earlier_replies() -> None:
@@ -116,7 +116,7 @@ def test_close_ends_the_session_after_earlier_replies() -> None:
     assert broker.replies[-1] is not None
     world.wait(30_000)
     assert broker.take() == []
-    assert world.ensemble.sessions.of("broker 1") == []
+    assert world.ensemble.sessions.sessions_of("broker 1") == []
 
 
 def test_crash_leaves_the_session_to_its_timeout() -> None:

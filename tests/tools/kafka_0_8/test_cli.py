@@ -27,14 +27,14 @@ def run(*arguments: object) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def test_story_writes_the_logs_of_its_brokers(tmp_path: Path) -> None:
-    status, output, _ = run("story", "bounce", tmp_path / "logs")
+def test_scenario_writes_the_logs_of_its_brokers(tmp_path: Path) -> None:
+    status, output, _ = run("scenario", "bounce", tmp_path / "logs")
     assert status == 0
     assert output.splitlines() == sorted(map(str, (tmp_path / "logs").iterdir()))
-    status, _, error = run("story", "bounce", tmp_path / "logs")
+    status, _, error = run("scenario", "bounce", tmp_path / "logs")
     assert status == 2
     assert "exists already" in error
-    status, _, error = run("story", "nonsense", tmp_path / "others")
+    status, _, error = run("scenario", "nonsense", tmp_path / "others")
     assert status == 2
     assert "use one of startup, leader_failure" in error
 

@@ -56,7 +56,9 @@ class Result:
         offset = self.acknowledged_at
         table.add_row(f"record at offset {offset}", UNCOMMITTED, dict(self.log).get(offset, "none"))
         table.add_row("committed offset", str(self.committed), str(self.committed_after))
-        table.add_row("consumer read up to", str(_last(self.read_before)), str(_last(self.read)))
+        table.add_row(
+            "consumer read up to", str(_last_offset(self.read_before)), str(_last_offset(self.read))
+        )
         return table
 
     def faults(self) -> Iterator[str]:
@@ -84,7 +86,7 @@ class Result:
             yield f"the replicas differ at the end: log end offsets {self.ends_after}"
 
 
-def _last(read: Read) -> int:
+def _last_offset(read: Read) -> int:
     return read[-1][0] if read else -1
 
 

@@ -20,7 +20,7 @@ from tools.lab.traffic import Acks, Traffic
 
 LEADER, CAUGHT_UP, LAGGING = 1, 2, 3
 MORE = 30
-"""So many records of each producer must follow."""
+"""At least this many records of each producer must follow."""
 PAUSE_SECONDS = 0.02
 
 

@@ -83,12 +83,12 @@ async def _take_down(
     else:
         await stop(cluster, broker)
 
-    async def later() -> None:
+    async def start_later() -> None:
         await asyncio.sleep(rng.choice((0.0, 2.0, 4.0, 8.0, 12.0, 20.0)))
         if broker.state == "down":
             await cluster.start(broker)
 
-    cluster.in_background(later())
+    cluster.in_background(start_later())
 
 
 async def stop(cluster: RecordedCluster, broker: RecordedBroker) -> None:
@@ -103,13 +103,13 @@ async def _pause(cluster: RecordedCluster, rng: Random, broker: RecordedBroker |
     with cluster.journal.action("broker_pause", broker=broker.broker_id, signal="SIGSTOP"):
         broker.pause()
 
-    async def later() -> None:
+    async def resume_later() -> None:
         await asyncio.sleep(SESSION_SECONDS * rng.choice((0.1, 0.5, 0.8, 1.1, 1.5, 2.5)))
         if broker.state == "paused":
             with cluster.journal.action("broker_continue", broker=broker.broker_id):
                 broker.resume()
 
-    cluster.in_background(later())
+    cluster.in_background(resume_later())
 
 
 async def lose_log_dir(cluster: RecordedCluster, rng: Random) -> None:
@@ -125,7 +125,7 @@ async def lose_log_dir(cluster: RecordedCluster, rng: Random) -> None:
         lost.rename(away)
         lost.touch()  # a file: the directory cannot be created again
 
-    async def later() -> None:
+    async def restore_later() -> None:
         await asyncio.sleep(rng.uniform(4, 20))
         if broker.state == "running":
             await stop(cluster, broker)
@@ -134,7 +134,7 @@ async def lose_log_dir(cluster: RecordedCluster, rng: Random) -> None:
         if broker.state == "down":
             await cluster.start(broker)
 
-    cluster.in_background(later())
+    cluster.in_background(restore_later())
 
 
 def restore_log_dirs(broker: RecordedBroker) -> None:

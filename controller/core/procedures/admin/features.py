@@ -152,7 +152,7 @@ async def set_up_features(controller: Controller) -> None:
     """
     found = await read_znodes(controller, [znodes.FEATURE], _SET_UP)
     if found.errors[0] != OK:
-        create = Create(znodes.FEATURE, znodes.write_features(_wanted(controller, None)))
+        create = Create(znodes.FEATURE, znodes.write_features(_features_to_write(controller, None)))
         await write(controller, [create], Reason(_SET_UP))
         return
     try:
@@ -162,13 +162,13 @@ async def set_up_features(controller: Controller) -> None:
             "error", "unreadable_znode", znodes.FEATURE, f"{error}; it is not changed"
         )
         return
-    wanted = _wanted(controller, present)
+    wanted = _features_to_write(controller, present)
     if wanted != present:
         change = SetData(znodes.FEATURE, znodes.write_features(wanted), ANY_VERSION)
         await write(controller, [change], Reason(_SET_UP))
 
 
-def _wanted(controller: Controller, present: znodes.Features | None) -> znodes.Features:
+def _features_to_write(controller: Controller, present: znodes.Features | None) -> znodes.Features:
     version = 2 if controller.protocol.at_least("3.3-IV0") else 1
     if not controller.protocol.has_feature_versioning:
         return znodes.Features(False, {}, version)

@@ -243,7 +243,7 @@ def _timed_out(answer: WaitingResponse, topics: list[str]) -> WaitingResponse:
     late, error = dict.fromkeys(topics), REQUEST_TIMED_OUT
     match answer:
         case CreateTopicsResponse(request=request, topics=created):
-            # Kafka returns the topic id all the same.
+            # Kafka returns the topic id nevertheless.
             return CreateTopicsResponse(
                 request,
                 tuple(

@@ -123,10 +123,10 @@ def _pause_ms(controller: Controller) -> int:
 def _is_anothers(controller: Controller, one: SuspectRegistration) -> bool:
     """Whether another broker has registered with the address, as after a change of the id."""
     return any(
-        (theirs.host, theirs.port) == (one.endpoint.host, one.endpoint.port)
+        (endpoint.host, endpoint.port) == (one.endpoint.host, one.endpoint.port)
         for broker in controller.context.brokers.values()
         if broker.id != one.broker
-        for theirs in broker.endpoints
+        for endpoint in broker.endpoints
     )
 
 

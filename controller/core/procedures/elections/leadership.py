@@ -54,7 +54,7 @@ Results = dict[Partition, LeaderAndIsr]
 
 _NO_CHILD = b""
 _REASONS_MAX = 5
-"""So many partitions are named with the reasons of an unclean election."""
+"""At most this many partitions are named with the reasons of an unclean election."""
 
 
 class CreatedPartitions(NamedTuple):

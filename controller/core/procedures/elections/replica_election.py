@@ -115,7 +115,7 @@ async def resume_election(controller: Controller) -> None:
     """Elect for the partitions of the znode, then delete it, whatever the result.
 
     KB 3.9, 3.9.1; at failover KB 6.2 step 13, where Kafka requests the deletion whether or not the
-    znode exists. The deletion fires the watch, which leads to a look for the next request.
+    znode exists. The deletion fires the watch, after which the controller reads the next request.
     """
     names = await _read(controller)
     verdicts = {name: _judge(controller, name, "preferred") for name in names}

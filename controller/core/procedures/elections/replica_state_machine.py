@@ -222,7 +222,7 @@ async def _remove_from_isr(
                 partition.leadership = _with_epoch(state, context.epoch)
                 done.append(partition)
                 continue
-            new = _without(state, broker, context.epoch, own)
+            new = _state_without(state, broker, context.epoch, own)
             shrunk.append((partition, new))
             why = _LAST_MEMBER if broker in new.isr else _SHRUNK
             choices.append(Choice(partition.topic.name, partition.number, new.leader, why))
@@ -252,7 +252,7 @@ def _with_epoch(state: LeaderAndIsr, epoch: int) -> LeaderAndIsr:
     )
 
 
-def _without(state: LeaderAndIsr, broker: int, epoch: int, own: int) -> LeaderAndIsr:
+def _state_without(state: LeaderAndIsr, broker: int, epoch: int, own: int) -> LeaderAndIsr:
     """The state without the broker, which is in the ISR; the last member stays in it (KB 5.2.3).
 
     The daemon's id `own` does not count as a member, because no replica could lead if it were the

@@ -53,7 +53,7 @@ async def process_cancel(controller: Controller, trigger: ReassignmentCancel) ->
     """The znode was created: roll back. It was removed: resume what waited.
 
     Entries that are written while the znode exists are not cancelled, they wait. A znode that was
-    removed before the controller read it has cancelled all the same.
+    removed before the controller read it has cancelled nevertheless.
     """
     context = controller.context
     if not controller.configuration.has_kip_236:

@@ -65,7 +65,7 @@ async def reassign(controller: Controller, moves: list[NewAssignment]) -> Errors
 
 
 async def carry_out(controller: Controller, moves: list[NewAssignment]) -> Errors:
-    """Begin, continue, replace or complete the reassignment of partitions, without a look at
+    """Begin, continue, replace or complete the reassignment of partitions, without a read of
     /admin/reassign_cancel (see `reassign`): the caller knows that none of these are cancelled."""
     if not moves:
         return {}
@@ -230,7 +230,7 @@ async def _drop(controller: Controller, unwanted: Mapping[Partition, tuple[int, 
     """
     before = {partition: partition.assignment for partition in unwanted}
     for partition, dropped in unwanted.items():
-        partition.assignment = _without(partition.assignment, dropped)
+        partition.assignment = _assignment_without(partition.assignment, dropped)
     led = [partition for partition, dropped in unwanted.items() if partition.leader in dropped]
     if led:
         await change_partitions(controller, led, PartitionState.ONLINE, RULE, REMAINING)
@@ -266,7 +266,7 @@ async def keep_assignments(
     await _start_replicas(controller, list(assignments))
 
 
-def _without(assignment: Assignment, dropped: tuple[int, ...]) -> Assignment:
+def _assignment_without(assignment: Assignment, dropped: tuple[int, ...]) -> Assignment:
     replicas, adding, removing = (
         tuple(one for one in replicas if one not in dropped)
         for replicas in (assignment.replicas, assignment.adding, assignment.removing)

@@ -133,7 +133,7 @@ async def roll_back(
     context = controller.context
     moving = [one for one in originals if one.assignment != Assignment(originals[one])]
     resting = [one for one in originals if one not in moving]
-    needed = await _needed(controller, moving, originals, cause)
+    needed = await _count_needed(controller, moving, originals, cause)
     rollback = Rollback({one: originals[one] for one in moving}, needed, cause)
     await _keep_waiting_partitions(controller, rollback)
     if resting:
@@ -190,7 +190,7 @@ def _report_rolled_back(
 # Partitions whose rollback waits ----------------------------------------------------------------
 
 
-async def _needed(
+async def _count_needed(
     controller: Controller,
     partitions: list[Partition],
     originals: dict[Partition, tuple[int, ...]],

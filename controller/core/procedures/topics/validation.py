@@ -139,7 +139,7 @@ def check_size_of_counts(topic: str, partitions: int, replication_factor: int) -
 def check_size(topic: str, data: bytes) -> None:
     """Check that a znode can hold the data. Raises RequestRefused.
 
-    Kafka writes it all the same, again and again: the server breaks the connection each time.
+    Kafka still writes it, again and again: the server breaks the connection each time.
     """
     if len(data) > znodes.DATA_BYTES_MAX:
         raise _too_large(topic)

@@ -30,7 +30,7 @@ async def process_isr_changes(controller: Controller) -> None:
     paths = await list_notifications(controller, znodes.ISR_CHANGES, _RULE)
     announced = await _announced(controller, paths)
     if announced:
-        partitions = _known(controller, announced)
+        partitions = _known_partitions(controller, announced)
         failures = Failures(controller, "isr_change_not_read")
         for partition, state in await read_states(controller, partitions, _RULE, failures):
             partition.leadership = state
@@ -61,6 +61,6 @@ async def _announced(controller: Controller, paths: list[str]) -> list[tuple[str
     return [name for names in contents.values() for name in names]
 
 
-def _known(controller: Controller, names: Iterable[tuple[str, int]]) -> list[Partition]:
+def _known_partitions(controller: Controller, names: Iterable[tuple[str, int]]) -> list[Partition]:
     found = {controller.context.find(*name) for name in names}
     return sorted_partitions(one for one in found if one is not None and one.assignment.replicas)

@@ -71,15 +71,15 @@ class _Command:
 
     def _received(self, reply: Reply | None) -> None:
         if reply is None:
-            self._again()
+            self._retry()
         else:
             self._advance(lambda: self._reads.send(reply.result))
 
     def _written(self, reply: Reply | None) -> None:
         if reply is None or any(one.error == BAD_VERSION for one in reply.results):
-            self._again()
+            self._retry()
 
-    def _again(self) -> None:
+    def _retry(self) -> None:
         if self._attempts < _ATTEMPTS_MAX:
             self._admin.clock.after(RETRY_US, self.begin)
 
@@ -110,7 +110,7 @@ def _add_brokers(brokers: tuple[int, ...]) -> Reads:
 
 def _remove_brokers(brokers: tuple[int, ...]) -> Reads:
     queues = {}
-    for one in (yield from _known()):
+    for one in (yield from _brokers_with_state_path()):
         queues[one] = yield from _children(znodes.state_path(one))
     assigned = Assignments()
     for topic in (yield from _children(znodes.TOPICS)):
@@ -124,7 +124,7 @@ def _remove_brokers(brokers: tuple[int, ...]) -> Reads:
 
 
 def _create_topic(act: CreateTopic) -> Reads:
-    known = yield from _known()
+    known = yield from _brokers_with_state_path()
     operations = admin.create_topic(act.topic, dict(enumerate(act.assignment)), known)
     if (yield Exists(znodes.topic_path(act.topic))).error == OK:
         raise AdminError(f"topic {act.topic} cannot be created: it exists already")
@@ -147,7 +147,7 @@ def _delete_topic(topic: str) -> Reads:
             )
     moved = yield GetChildren(znodes.reassigned_topic_path(topic))
     moves = (moved.children or ()) if moved.error == OK else None
-    known = yield from _known()
+    known = yield from _brokers_with_state_path()
     found = yield GetData(znodes.EPOCH)
     epoch = StoredEpoch(found.data or b"", found.stat.version) if found.stat else None
     return admin.delete_topic(topic, stored, known, moves=moves, epoch=epoch)
@@ -169,7 +169,7 @@ def _reassigning(target: Target) -> Callable[[], Reads]:
 
 def _reassign(name: Name, replicas: tuple[int, ...]) -> Reads:
     existing = yield from _existing(admin.paths_of_reassignment(*name))
-    return admin.reassign(*name, replicas, (yield from _known()), existing)
+    return admin.reassign(*name, replicas, (yield from _brokers_with_state_path()), existing)
 
 
 def _content(found: Result) -> bytes | None:
@@ -177,7 +177,7 @@ def _content(found: Result) -> bytes | None:
     return (found.data or b"") if found.error == OK else None
 
 
-def _known() -> Generator[Read, Result, list[int]]:
+def _brokers_with_state_path() -> Generator[Read, Result, list[int]]:
     """The brokers with a state path."""
     return (yield from _numbers(znodes.STATE))
 

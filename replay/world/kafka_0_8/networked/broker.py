@@ -187,7 +187,7 @@ class _Run:
         self._asked: dict[int, Respond] = {}
         self._reads: dict[CommandId, Callable[[ZnodesRead], None]] = {}
         self._appends: dict[CommandId, Name] = {}
-        self._held: dict[Name, list[_Held]] = {}
+        self._held: dict[Name, list[_HeldFetch]] = {}
         self._peers: dict[int, _Leader] = {}
         self._session = SessionDriver(
             self.clock,
@@ -267,9 +267,9 @@ class _Run:
 
     def hold(self, name: Name, until_us: int, ask_again: Callable[[], None]) -> None:
         """Keep a fetch without records until there are some, at the latest until `until_us`."""
-        held = _Held(ask_again)
+        held = _HeldFetch(ask_again)
         self._held.setdefault(name, []).append(held)
-        self.clock.at(until_us, held.release)
+        self.clock.call_at(until_us, held.release)
 
     def _release(self, name: Name) -> None:
         for held in self._held.pop(name, ()):
@@ -451,7 +451,7 @@ class _Leader:
         self.sent: dict[int, CommandId] = {}
 
 
-class _Held:
+class _HeldFetch:
     """A fetch that waits for records, until it is released once."""
 
     __slots__ = ("_ask_again",)

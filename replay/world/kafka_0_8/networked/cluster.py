@@ -68,8 +68,8 @@ class NetworkedCluster(SimulatedCluster[NetworkedBroker]):
         Faults(self).schedule()
         for act in inputs:
             if isinstance(act, BrokerListAct) and act.at_ms < scenario.active_ms:
-                self.scheduler.at(act.at_ms * MS, partial(self.admin.carry_out, act))
-        self.scheduler.at(scenario.active_ms * MS, self._become_quiet)
+                self.scheduler.call_at(act.at_ms * MS, partial(self.admin.carry_out, act))
+        self.scheduler.call_at(scenario.active_ms * MS, self._become_quiet)
         if any(isinstance(one, AdminAct | BrokerListAct) for one in inputs):
             self.admin.start()
         self.clients.start()

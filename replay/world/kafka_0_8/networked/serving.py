@@ -150,7 +150,7 @@ class BrokerConnection:
             for path in (znodes.leader_path(*name), znodes.isr_path(*name))
         ]
 
-        def found(read: ZnodesRead) -> None:
+        def send_leaders(read: ZnodesRead) -> None:
             leaders = []
             for place, name in enumerate(message.names):
                 leader, isr = 2 * place, 2 * place + 1
@@ -162,7 +162,7 @@ class BrokerConnection:
                     leaders.append(PartitionLeader(name, None, NO_LEADER, epoch))
             connection.send(MetadataResponse(message.number, tuple(leaders)))
 
-        self._host.read_znodes(tuple(paths), found)
+        self._host.read_znodes(tuple(paths), send_leaders)
 
 
 class _ConsumerSession:

@@ -68,7 +68,7 @@ async def test_control_request_of_a_client_closes_the_connection(
 @pytest.mark.parametrize(
     "key", [CREATE_ACLS, DELETE_RECORDS, ALTER_CLIENT_QUOTAS, CREATE_DELEGATION_TOKEN]
 )
-async def test_admin_call_of_a_client_is_not_passed_on_with_the_rights_of_refold(
+async def test_admin_call_of_a_client_is_not_forwarded_with_the_rights_of_refold(
     serve: Serve, broker: ScriptedBroker, key: int
 ) -> None:
     """The broker would take it for refold's own request, which may do everything."""

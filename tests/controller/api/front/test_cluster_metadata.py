@@ -13,7 +13,7 @@ from controller.api.cluster_metadata import (
     ClusterMetadata,
     MetadataQuery,
     PartitionMetadata,
-    TopicAsked,
+    RequestedTopic,
     TopicMetadata,
 )
 from controller.core import error_codes as codes
@@ -106,8 +106,8 @@ async def test_query_has_the_topics_and_the_operations_that_the_client_wants(
         secured, (METADATA, 8, metadata(8, "t", "secret", **wants)), (METADATA, 12, by_id)
     )
     assert secured.queries == [
-        MetadataQuery(ALICE, LISTENER, (TopicAsked("t"), TopicAsked("secret")), True, True),
-        MetadataQuery(ALICE, LISTENER, (TopicAsked(None, TOPIC_ID),)),
+        MetadataQuery(ALICE, LISTENER, (RequestedTopic("t"), RequestedTopic("secret")), True, True),
+        MetadataQuery(ALICE, LISTENER, (RequestedTopic(None, TOPIC_ID),)),
     ]
     assert first.cluster_authorized_operations == 0
     assert first.topics[0].topic_authorized_operations == 1 << 8

@@ -133,13 +133,13 @@ def test_common_rate_that_changes_is_that_of_listeners_without_a_separate_one() 
         exempt_listener="INTERNAL", of_listeners={"SEPARATE": ListenerQuota(creation_rate=7)}
     )
     rates = CreationRates(limits, ("INTERNAL", "CLIENTS", "SEPARATE"))
-    assert [len(rates.of(one)) for one in ("INTERNAL", "CLIENTS", "SEPARATE")] == [0, 0, 1]
-    (separate,) = rates.of("SEPARATE")
+    assert [len(rates.limiters_of(one)) for one in ("INTERNAL", "CLIENTS", "SEPARATE")] == [0, 0, 1]
+    (separate,) = rates.limiters_of("SEPARATE")
     rates.set(5)
-    assert [len(rates.of(one)) for one in ("INTERNAL", "CLIENTS", "SEPARATE")] == [1, 2, 2]
-    assert rates.of("SEPARATE")[0] is separate
+    assert [len(rates.limiters_of(one)) for one in ("INTERNAL", "CLIENTS", "SEPARATE")] == [1, 2, 2]
+    assert rates.limiters_of("SEPARATE")[0] is separate
     rates.set(None)
-    assert rates.of("INTERNAL") == []
+    assert rates.limiters_of("INTERNAL") == []
 
 
 def test_rate_of_an_address_comes_back_with_time() -> None:
@@ -163,9 +163,9 @@ def test_inter_broker_listener_does_not_wait_for_others() -> None:
             },
         )
     )
-    (of_brokers,) = rates.of("INTERNAL")
-    of_clients, of_all = rates.of("CLIENTS")
-    assert rates.of("OTHERS") == [of_all]
+    (of_brokers,) = rates.limiters_of("INTERNAL")
+    of_clients, of_all = rates.limiters_of("CLIENTS")
+    assert rates.limiters_of("OTHERS") == [of_all]
     assert len({id(one) for one in (of_brokers, of_clients, of_all)}) == 3
 
 

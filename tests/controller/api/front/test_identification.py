@@ -248,7 +248,7 @@ async def test_login_that_takes_too_long_ends(serve: Serve) -> None:
         assert await client.closed()
 
 
-async def test_request_for_a_broker_is_not_passed_on(secured: ServedEndpoint) -> None:
+async def test_request_for_a_broker_is_not_forwarded(secured: ServedEndpoint) -> None:
     async with Client(secured.port) as client:
         await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
         await client.ask(SASL_AUTHENTICATE, 2, PASSWORD)

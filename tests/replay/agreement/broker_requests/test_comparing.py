@@ -86,9 +86,9 @@ def test_request_that_the_fold_lacks_is_missing(
     at = data.draw(st.integers(0, len(sent) - 1))
     result = compared(sent[:at] + sent[at + 1 :], sent, source)
     difference = only(result)
-    assert (difference.what, difference.ours) == (MISSING, None)
-    assert difference.theirs is not None
-    assert agrees(sent[at], difference.theirs)
+    assert (difference.what, difference.refold) == (MISSING, None)
+    assert difference.stock is not None
+    assert agrees(sent[at], difference.stock)
     assert result.total.agreed == len(sent) - 1
 
 
@@ -107,7 +107,7 @@ def test_request_that_the_fold_sends_twice_is_extra(
         assert all(one.kind == UPDATE_METADATA and not one.size for one in later)
     else:
         difference = only(result)
-        assert (difference.what, difference.theirs) == (EXTRA, None)
+        assert (difference.what, difference.stock) == (EXTRA, None)
         assert difference.request.broker == sent[at].broker
 
 
@@ -129,10 +129,10 @@ def test_changed_field_differs(sent: list[SentRequest], source: str, data: st.Da
     changed = data.draw(st.sampled_from(changes(sent[at])))
     result = compared([*sent[:at], changed, *sent[at + 1 :]], sent, source)
     difference = only(result)
-    assert (difference.what, difference.ours) == (DIFFERS, changed)
+    assert (difference.what, difference.refold) == (DIFFERS, changed)
     assert len(difference.details) == 1
-    assert difference.theirs is not None
-    assert agrees(sent[at], difference.theirs)
+    assert difference.stock is not None
+    assert agrees(sent[at], difference.stock)
     assert result.total.agreed == len(sent) - 1
 
 
@@ -179,9 +179,9 @@ def test_requests_after_the_last_one_that_a_broker_served_are_unjudged(
 
 def test_difference_in_the_last_served_request_is_that_requests() -> None:
     sent = [led(1), known(2), led(3), known(4), led(5)]
-    ours = [*sent[:2], changes(sent[2])[0], *sent[3:]]
-    difference = only(compare_term(ours, None, {1: [*map(in_request_log, sent[:3])]}))
-    assert (difference.what, difference.ours) == (DIFFERS, ours[2])
+    refold = [*sent[:2], changes(sent[2])[0], *sent[3:]]
+    difference = only(compare_term(refold, None, {1: [*map(in_request_log, sent[:3])]}))
+    assert (difference.what, difference.refold) == (DIFFERS, refold[2])
 
 
 def test_request_that_the_fold_sends_too_early_is_in_another_place() -> None:
@@ -220,8 +220,8 @@ def test_request_is_a_repetition_only_over_another_connection(
 
 def test_a_request_to_another_registration_differs_once() -> None:
     sent = [led(1), led(2), led(3)]
-    ours = [sent[0], replace(sent[1], broker_epoch=49), sent[2]]
-    (difference,) = compared(sent, ours).differences
+    refold = [sent[0], replace(sent[1], broker_epoch=49), sent[2]]
+    (difference,) = compared(sent, refold).differences
     assert difference.details == ("broker epoch 50, Kafka's 49",)
 
 
@@ -237,7 +237,7 @@ def test_extra_one_of_many_similar_requests_is_found_by_the_request_log() -> Non
     sent = [known(1), known(3)]
     fold = [known(1), known(2), known(3)]
     result = compared(fold, sent)
-    assert only(result).ours == fold[1]
+    assert only(result).refold == fold[1]
 
 
 def test_difference_is_described_in_a_sentence() -> None:

@@ -84,7 +84,7 @@ def test_field_of_a_partition_that_differs_is_reported(
 
 
 @pytest.mark.parametrize(
-    ("ours", "texts"),
+    ("refold", "texts"),
     [
         (replace(LEADER_AND_ISR, broker_epoch=51), ["broker epoch 51, Kafka's 50"]),
         (replace(LEADER_AND_ISR, version=6), ["version 6, Kafka's 7"]),
@@ -94,8 +94,10 @@ def test_field_of_a_partition_that_differs_is_reported(
         (UPDATE, ["UpdateMetadata, Kafka's LeaderAndIsr"]),
     ],
 )
-def test_field_of_a_request_that_differs_is_reported(ours: BrokerRequest, texts: list[str]) -> None:
-    assert [*differences(sent_request_of(ours, 1), sent_request_of(LEADER_AND_ISR, 2))] == texts
+def test_field_of_a_request_that_differs_is_reported(
+    refold: BrokerRequest, texts: list[str]
+) -> None:
+    assert [*differences(sent_request_of(refold, 1), sent_request_of(LEADER_AND_ISR, 2))] == texts
 
 
 def test_order_of_partitions_is_ignored() -> None:
@@ -107,10 +109,10 @@ def test_order_of_partitions_is_ignored() -> None:
 
 
 def test_field_that_a_source_lacks_is_not_compared() -> None:
-    ours = sent_request_of(UPDATE, 1)
-    counts = replace(ours, partitions=None, broker_epoch=None, version=None, live_brokers=None)
-    assert agrees(ours, counts)
-    assert [*differences(ours, replace(counts, size=3))] == ["number of partitions 1, Kafka's 3"]
+    refold = sent_request_of(UPDATE, 1)
+    counts = replace(refold, partitions=None, broker_epoch=None, version=None, live_brokers=None)
+    assert agrees(refold, counts)
+    assert [*differences(refold, replace(counts, size=3))] == ["number of partitions 1, Kafka's 3"]
     leading = replace(sent_request_of(LEADER_AND_ISR, 1), partitions=None, leading=0)
     assert [*differences(sent_request_of(LEADER_AND_ISR, 1), leading)] == [
         "number of partitions to lead 1, Kafka's 0"

@@ -35,12 +35,12 @@ VALUES = st.recursive(
 CONTENTS = st.dictionaries(st.text("abcd", max_size=2), VALUES, max_size=4)
 
 
-def differences(ours: WriteOperation, kafkas: Operation, path: str = STATE) -> list[str]:
-    return list(write_differences(ours, kafkas, path))
+def differences(refold: WriteOperation, stock: Operation, path: str = STATE) -> list[str]:
+    return list(write_differences(refold, stock, path))
 
 
-def of_content(path: str, ours: Any, kafkas: Any) -> list[str]:
-    one, other = json.dumps(ours).encode(), json.dumps(kafkas).encode()
+def of_content(path: str, refold: Any, stock: Any) -> list[str]:
+    one, other = json.dumps(refold).encode(), json.dumps(stock).encode()
     return differences(operations.SetData(path, one, ANY_VERSION), SetData(path, other, 3), path)
 
 
@@ -54,7 +54,7 @@ def turned(content: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("ours", "kafkas", "expected"),
+    ("refold", "stock", "expected"),
     [
         (state_json(1, 4, 1, 2), state_json(1, 4, 1, 2), []),
         (state_json(1, 4, 1, 2), state_json(3, 4, 1, 2), [f"{STATE}: leader 1, Kafka 3"]),
@@ -77,15 +77,15 @@ def turned(content: Any) -> Any:
     ],
 )
 def test_fields_of_a_state_that_differ_are_reported(
-    ours: bytes, kafkas: bytes, expected: list[str]
+    refold: bytes, stock: bytes, expected: list[str]
 ) -> None:
-    assert differences(set_state(ours, 2), SetData(STATE, kafkas, 3)) == expected
+    assert differences(set_state(refold, 2), SetData(STATE, stock, 3)) == expected
 
 
 def test_only_differing_nested_fields_are_reported() -> None:
-    ours = {"partitions": {"0": [1, 2], "1": [2]}, "adding_replicas": {"0": [2]}}
-    kafkas = {"partitions": {"0": [1, 3], "1": [2]}, "adding_replicas": {}}
-    assert of_content(TOPIC, ours, kafkas) == [
+    refold = {"partitions": {"0": [1, 2], "1": [2]}, "adding_replicas": {"0": [2]}}
+    stock = {"partitions": {"0": [1, 3], "1": [2]}, "adding_replicas": {}}
+    assert of_content(TOPIC, refold, stock) == [
         f"{TOPIC}: adding_replicas 0 [2], Kafka nothing",
         f"{TOPIC}: partitions 0 [1,2], Kafka [1,3]",
     ]
@@ -102,10 +102,10 @@ def test_version_condition_is_compared() -> None:
 
 
 def test_timestamp_and_schema_of_the_controller_znode_are_ignored() -> None:
-    ours = {"version": 2, "brokerid": 3, "timestamp": "1", "kraftControllerEpoch": -1}
-    kafkas = {"version": 1, "brokerid": 3, "timestamp": "2"}
-    assert of_content(CONTROLLER, ours, kafkas) == []
-    assert of_content(CONTROLLER, ours, kafkas | {"brokerid": 4}) == [
+    refold = {"version": 2, "brokerid": 3, "timestamp": "1", "kraftControllerEpoch": -1}
+    stock = {"version": 1, "brokerid": 3, "timestamp": "2"}
+    assert of_content(CONTROLLER, refold, stock) == []
+    assert of_content(CONTROLLER, refold, stock | {"brokerid": 4}) == [
         f"{CONTROLLER}: brokerid 3, Kafka 4"
     ]
     assert of_content(STATE, {"version": 2}, {"version": 1}) == [f"{STATE}: version 2, Kafka 1"]
@@ -149,7 +149,7 @@ def test_arbitrary_bytes_cause_no_traceback(one: bytes, other: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ours", "kafkas", "is_same"),
+    ("refold", "stock", "is_same"),
     [
         (operations.Create(STATE), create(STATE), True),
         (operations.Create(STATE), SetData(STATE, b"", 1), False),
@@ -160,10 +160,10 @@ def test_arbitrary_bytes_cause_no_traceback(one: bytes, other: bytes) -> None:
     ],
 )
 def test_writes_are_paired_by_path_and_kind(
-    ours: WriteOperation, kafkas: Operation, is_same: bool
+    refold: WriteOperation, stock: Operation, is_same: bool
 ) -> None:
-    assert is_same_write(ours, kafkas, STATE) is is_same
-    assert not is_same_write(ours, kafkas, TOPIC)
+    assert is_same_write(refold, stock, STATE) is is_same
+    assert not is_same_write(refold, stock, TOPIC)
 
 
 def test_refusal_is_zookeepers_error() -> None:

@@ -102,7 +102,7 @@ def test_reported_decision_stays_extra_however_long_the_controller_is_silent(
 
 
 def closed(records: list[Record], after_ms: int) -> list[Record]:
-    """The records, and so long after them the end of the controller's session."""
+    """The records, and `after_ms` after them the end of the controller's session."""
     last = records[-1][0]
     elected = [
         event.session

@@ -27,36 +27,36 @@ def after(seconds: float) -> datetime:
 
 def test_quiet_topic_is_up_to_date_as_of_now() -> None:
     watch = StatusTracker(PLACE, pytest.fail)
-    assert watch.found({0: 7}, None, BEGUN).state == "starting"
+    assert watch.topic_reached({0: 7}, None, BEGUN).state == "starting"
     for seconds in (2, 4):
-        found = watch.found({0: 7, 1: 0}, {0: 7}, after(seconds))
+        found = watch.topic_reached({0: 7, 1: 0}, {0: 7}, after(seconds))
         assert (found.state, found.as_of) == ("up_to_date", after(seconds))
-    found = watch.found({0: 9, 1: 1}, {0: 7}, after(6))
+    found = watch.topic_reached({0: 9, 1: 1}, {0: 7}, after(6))
     assert (found.state, found.messages_behind, found.as_of) == ("behind", 3, after(4))
 
 
 def test_unreachable_topic_is_reported_once_and_when_it_is_reached_again() -> None:
     messages: list[str] = []
     watch = StatusTracker(PLACE, messages.append)
-    watch.found({0: 7}, {0: 7}, BEGUN)
+    watch.topic_reached({0: 7}, {0: 7}, BEGUN)
     found = watch.unreachable(GONE, after(2))
     assert (found.state, found.trouble, found.as_of) == ("unreachable", GONE, BEGUN)
-    assert watch.found({0: 7}, {0: 7}, after(4)).state == "up_to_date"
+    assert watch.topic_reached({0: 7}, {0: 7}, after(4)).state == "up_to_date"
     assert messages == []
     for seconds in (10, 12, 10 + REPORT_AFTER_S, 30, 40):
         watch.unreachable(GONE, after(seconds))
     assert messages == [
         f"{GONE}: not reached for 10 s, the table was last up to date at 10:00:04 UTC"
     ]
-    watch.found({0: 7}, {0: 7}, after(44))
+    watch.topic_reached({0: 7}, {0: 7}, after(44))
     assert messages[1:] == [f"{PLACE} is reached again, after 34 s"]
-    watch.found({0: 7}, {0: 7}, after(46))
+    watch.topic_reached({0: 7}, {0: 7}, after(46))
     assert len(messages) == 2
 
 
 def test_ended_job_reports_its_trouble() -> None:
     watch = StatusTracker(PLACE, pytest.fail)
-    watch.found({0: 7}, {0: 7}, BEGUN)
+    watch.topic_reached({0: 7}, {0: 7}, BEGUN)
     found = watch.ended("Spark failed", after(2))
     assert (found.state, found.as_of, found.trouble) == ("ended", BEGUN, "Spark failed")
 

@@ -142,7 +142,7 @@ def test_clients_recover_and_have_the_last_value(
     assert broker_has == znode.data
     assert not any(one.lags for one in world.ensemble.members)
     owners = {node.owner for node in world.ensemble.state.dump().values()} - {0}
-    assert owners <= {one.id for one in world.ensemble.sessions.of("broker 1")}
+    assert owners <= {one.id for one in world.ensemble.sessions.sessions_of("broker 1")}
 
 
 @given(st.lists(STEPS, max_size=8))

@@ -277,7 +277,7 @@ def test_assignments_that_do_not_fit_into_the_znode_are_refused() -> None:
 
 
 def test_request_that_breaks_both_limits_is_answered_with_the_missing_brokers() -> None:
-    """So many partitions would not fit into a znode either."""
+    """A million partitions would not fit into a znode either."""
     cluster = cluster_of(2, {0: [1, 2]})
     cluster.stop_broker(2)
     assert errors(grow(cluster, "t", 1_000_000)) == [codes.INVALID_REPLICATION_FACTOR]
