@@ -67,7 +67,10 @@ def open_imported(reader: LogReader) -> ImportedLog:
     first = next(records, None)
     begun = event_of(first) if first else None
     if first is None or not isinstance(begun, ImportBegun):
-        raise ReplayError(f"{reader.path} has no first ZooKeeper state: import it again")
+        raise ReplayError(
+            f"{reader.path} has no first ZooKeeper state: if `refold run --mode shadow` has begun"
+            " it just now, try again; otherwise import it again"
+        )
     state, last = ZooKeeperState(), first.seq
     for record in records:
         event = event_of(record)
