@@ -94,6 +94,7 @@ def test_signal_prints_the_summary(number: signal.Signals, folder_of: Get, tmp_p
     assert status == 3
     *_, last = output.splitlines()
     assert "agrees as far as judged; judged: 105 decisions" in last
+    assert last.endswith("not judged: 141 requests")
     assert "unseen: 0 decisions, 0 versions of znodes, 141 requests to brokers" in output
 
 
@@ -276,11 +277,32 @@ def test_log_of_a_broker_that_cannot_be_used_is_refused(folder_of: Get, tmp_path
     assert "cannot be read: No such file" in line
 
 
+def without_zookeeper(folder: Path) -> Sequence[str | Path]:
+    """Options of a shadow that watches. No server listens at the port."""
+    (folder / "shadow.properties").write_text("zookeeper.connection.timeout.ms=1000\n")
+    return ("--zookeeper", "127.0.0.1:1", "--config", folder / "shadow.properties")
+
+
 def test_zookeeper_that_does_not_answer_is_refused(tmp_path: Path) -> None:
-    options = ("--log-dir", tmp_path / "logs", "--zookeeper", "127.0.0.1:1")
-    (tmp_path / "shadow.properties").write_text("zookeeper.connection.timeout.ms=1000\n")
-    line = refused(*options, "--config", tmp_path / "shadow.properties")
-    assert "ZooKeeper 127.0.0.1:1 does not answer" in line
+    """With the message of the daemon."""
+    line = refused("--log-dir", tmp_path / "logs", *without_zookeeper(tmp_path))
+    assert "refused to start: cannot connect to ZooKeeper: no session within 1 s: no conn" in line
+    assert line.endswith('check zookeeper.connect, the servers and the network"}')
+    assert not (tmp_path / "logs").exists()
+
+
+def test_shadow_that_waits_for_zookeeper_says_so_and_ends_at_a_signal(tmp_path: Path) -> None:
+    options = (*without_zookeeper(tmp_path), "--wait-for-zookeeper")
+    with ShadowProcess(tmp_path / "logs", *options) as running:
+        running.until("; trying again in 1 s")
+        assert running.stop(signal.SIGTERM) == (2, "")
+        messages = [one["message"] for one in running.messages()]
+    assert messages[-1].startswith(
+        "ZooKeeper does not answer, nothing was changed: no session within 1 s: no connection to "
+    )
+    *_, last = (tmp_path / "messages").read_text().splitlines()
+    text = "refold run: stopped before ZooKeeper 127.0.0.1:1 answered: no session within 1 s: no c"
+    assert last.startswith(text)
 
 
 def test_settings_of_the_daemon_are_not_needed(tmp_path: Path) -> None:
