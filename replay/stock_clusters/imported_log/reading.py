@@ -83,12 +83,13 @@ def open_imported(reader: LogReader) -> ImportedLog:
 
 
 def unfinished_notes(imported: ImportedLog) -> list[str]:
-    """A note if the import of this log was interrupted. Raises ReplayError, LogError."""
+    """A note if the log lacks the last record of an import or a shadow. Raises ReplayError,
+    LogError."""
     reader = imported.reader
     last = reader.events(EventFilter(first_seq=reader.last_seq))
     if any(isinstance(event_of(record), ImportEnded) for record in last):
         return []
     return [
-        "the import of this log was interrupted, so the log lacks the later part: import"
-        f" {imported.begun.source} again"
+        "this log has no end: `refold run --mode shadow` still writes it or was killed, or the"
+        f" import of {imported.begun.source} was interrupted and must be repeated"
     ]
