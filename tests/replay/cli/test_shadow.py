@@ -12,7 +12,9 @@ from typing import Any, Self
 import pytest
 from msgspec import structs
 
+from replay.cli.agreement_report import print_agreement
 from replay.shadow.status import read_status, write_status
+from replay.shadow.summary import ShadowResult
 from tests.replay.cli.command import REFOLD, refold
 from tests.waiting import block_until_found
 
@@ -96,6 +98,16 @@ def test_signal_prints_the_summary(number: signal.Signals, folder_of: Get, tmp_p
     assert "agrees as far as judged; judged: 105 decisions" in last
     assert last.endswith("not judged: 141 requests")
     assert "unseen: 0 decisions, 0 versions of znodes, 141 requests to brokers" in output
+
+
+def test_last_line_counts_unseen_decisions_as_not_judged(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_agreement(ShadowResult(decisions=330, agreed=330, unseen_decisions=137, undecided=2))
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last.endswith(
+        "judged: 330 decisions, 0 requests; not judged: 137 decisions, 2 undecided"
+    )
 
 
 @pytest.mark.long
