@@ -54,6 +54,8 @@ class TextLines(logging.Formatter):
         return line
 
 
+MessageForm = Literal["auto", "json", "text"]
+
 Level = Literal["info", "warning", "error"]
 LEVELS: Final[Mapping[Level, int]] = {
     "info": logging.INFO,
@@ -63,7 +65,7 @@ LEVELS: Final[Mapping[Level, int]] = {
 """The levels in the logging module."""
 
 
-def configure(form: Literal["auto", "json", "text"], *more: str, level: Level = "info") -> None:
+def configure(form: MessageForm, *more: str, level: Level = "info") -> None:
     """Log refold's messages from `level` on to standard error, those of libraries from "warning"
     on, or from "error" on if that is the level. `more` are further packages of refold."""
     is_text = form == "text" or (form == "auto" and sys.stderr.isatty())

@@ -43,6 +43,7 @@ from controller.event_log.mirror_process import MirrorTask
 from controller.event_log.mirror_supervisor import mirrored
 from controller.fingerprint import code_version, core_fingerprint
 from controller.operator.errors import StartRefused
+from controller.operator.first_answer import FirstAnswer
 from controller.operator.probes import probe_brokers, probe_zookeeper
 from controller.operator.start_checks import (
     check_authorizer,
@@ -50,6 +51,7 @@ from controller.operator.start_checks import (
     check_policies,
     check_start,
     may_be_last_run,
+    require_no_error,
     with_brokers_min_insync_replicas,
 )
 from controller.operator.status import BrokerStatus, ZooKeeperStatus
@@ -66,10 +68,6 @@ from eventstore.writer import LogWriter
 logger = logging.getLogger(__name__)
 
 _OWN_SESSION_POLL_SECONDS = 0.5
-_ZOOKEEPER_PAUSE_SECONDS = 1.0
-"""The first pause between two attempts to reach ZooKeeper at the start; each next one is twice as
-long."""
-_ZOOKEEPER_PAUSE_SECONDS_MAX = 30.0
 
 
 class ManagementInterface:
@@ -188,7 +186,7 @@ class _StartConditions(NamedTuple):
 
 async def _check_start(settings: Settings, source: StatusSource) -> _StartConditions:
     """Check that the daemon may start. Raises StartRefused."""
-    status = await _zookeeper(settings)
+    status = await FirstAnswer(settings, "the daemon").status()
     ended_session = 0
     if may_be_last_run(settings, status):
         source.role_at_start = "waiting for the end of its previous session"
@@ -205,39 +203,12 @@ async def _check_start(settings: Settings, source: StatusSource) -> _StartCondit
             *check_authorizer(settings, found),
             *check_broker_settings(settings, found),
         ]
-    reasons = [one.line for one in results if one.level == "error"]
-    if reasons:
-        raise StartRefused(reasons)
+    require_no_error(results)
     for one in results:
         if one.level == "warning":
             logger.warning("%s", one.line)
     used = with_brokers_min_insync_replicas(settings, found)
     return _StartConditions(used, _cluster_id(status), ended_session)
-
-
-async def _zookeeper(settings: Settings) -> ZooKeeperStatus:
-    """The state of ZooKeeper. If it does not answer and the settings say so, wait until it does."""
-
-    def report_first(fault: str) -> None:
-        logger.warning(
-            "ZooKeeper %s does not answer yet, nothing was changed: %s; the daemon goes on trying "
-            "for up to %g s",
-            ",".join(map(str, settings.zookeeper.servers)),
-            fault,
-            settings.connection_timeout_ms / 1000,
-        )
-
-    begun, pause_s = time.monotonic(), _ZOOKEEPER_PAUSE_SECONDS
-    status = await probe_zookeeper(settings, report_first)
-    while status.cluster is None and settings.waits_for_zookeeper:
-        text = "ZooKeeper does not answer, nothing was changed: %s; trying again in %g s"
-        logger.warning(text, status.fault, pause_s)
-        await anyio.sleep(pause_s)
-        pause_s = min(2 * pause_s, _ZOOKEEPER_PAUSE_SECONDS_MAX)
-        status = await probe_zookeeper(settings)
-        if status.cluster is not None:
-            logger.info("ZooKeeper answers after %.0f s", time.monotonic() - begun)
-    return status
 
 
 async def _after_last_run(settings: Settings, status: ZooKeeperStatus) -> ZooKeeperStatus:

@@ -1,6 +1,6 @@
 """The checks that must pass before the daemon starts. Pure: settings and status in, results out."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct, structs
@@ -12,6 +12,7 @@ from controller.core.topic_configs import (
     ConfigEntry,
     default_of,
 )
+from controller.operator.errors import StartRefused
 from controller.operator.status import BrokerStatus, ClusterStatus, ZooKeeperStatus
 from controller.settings.settings import Settings
 from controller.settings.table import AUTHORIZER, POLICIES
@@ -49,6 +50,24 @@ ClusterCheck = Callable[[Settings, ClusterStatus], Iterator[CheckResult]]
 
 def check_start(settings: Settings, status: ZooKeeperStatus) -> list[CheckResult]:
     """Run all checks. Without ZooKeeper or the chroot, the others are skipped."""
+    return _checked(settings, status, CLUSTER_CHECKS)
+
+
+def check_cluster_found(settings: Settings, status: ZooKeeperStatus) -> list[CheckResult]:
+    """Check only that ZooKeeper answers and has a cluster."""
+    return _checked(settings, status, (check_chroot,))
+
+
+def require_no_error(results: Iterable[CheckResult]) -> None:
+    """Raises StartRefused with the lines of the errors."""
+    reasons = [one.line for one in results if one.level == "error"]
+    if reasons:
+        raise StartRefused(reasons)
+
+
+def _checked(
+    settings: Settings, status: ZooKeeperStatus, checks: Sequence[ClusterCheck]
+) -> list[CheckResult]:
     if status.cluster is None:
         advice = "check zookeeper.connect, the servers and the network"
         return [
@@ -57,7 +76,7 @@ def check_start(settings: Settings, status: ZooKeeperStatus) -> list[CheckResult
             )
         ]
     found = [CheckResult("ZooKeeper", "ok", "a session was established")]
-    for check in CLUSTER_CHECKS:
+    for check in checks:
         found += check(settings, status.cluster)
         if any(one.check == "chroot" and one.level == "error" for one in found):
             break

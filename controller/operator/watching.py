@@ -21,12 +21,18 @@ from controller.core.events import (
     ZnodesRead,
 )
 from controller.core.operations import NO_NODE, OK
-from controller.zookeeper.connection import PLAIN, ZooKeeperConnection, ZooKeeperSecurity
+from controller.zookeeper.connection import (
+    PLAIN,
+    ConnectionStatus,
+    ZooKeeperConnection,
+    ZooKeeperSecurity,
+)
 from controller.zookeeper.observations import (
     Observation,
     WatchBegun,
     WatchComplete,
     WatchLost,
+    WatchResumed,
     ZnodeGone,
     ZnodeSeen,
 )
@@ -68,6 +74,7 @@ _LEFT_OUT: Final = (znodes.USER_CONFIGS, znodes.CLIENT_CONFIGS, znodes.IP_CONFIG
 
 
 Observe = Callable[[Observation], None]
+OnEvent = Callable[[Event], None]
 
 
 class ClusterWatch:
@@ -79,8 +86,11 @@ class ClusterWatch:
         timeout_ms: int,
         observe: Observe,
         security: ZooKeeperSecurity = PLAIN,
+        on_event: OnEvent = lambda _: None,
     ) -> None:
+        """`on_event` is called with each event of the connection, before it is observed."""
         self._observe = observe
+        self._forward = on_event
         self._connection = ZooKeeperConnection(
             connect, self._on_event, session_timeout_ms=timeout_ms, security=security
         )
@@ -98,19 +108,22 @@ class ClusterWatch:
         await running
 
     @property
-    def fault(self) -> str:
-        """Why the last connection ended or failed."""
-        return self._connection.fault
+    def status(self) -> ConnectionStatus:
+        """The state of the session now."""
+        return self._connection.status
 
     def _on_event(self, event: Event, _channel: str) -> None:
+        self._forward(event)
         match event:
             case SessionConnected(session_id=session, server=server, renewed=renewed):
-                if not renewed:
+                if renewed:
+                    self._observe(WatchResumed())
+                else:
                     self._begin(session, server)
             case SessionDisconnected(cause=cause):
-                self._observe(WatchLost(cause))
+                self._lose(cause)
             case SessionExpired():
-                self._observe(WatchLost("the session expired"))
+                self._lose("the session expired")
             case ZnodesRead():
                 self._znodes_read(event)
             case ChildrenRead(command=command, error=error, children=children):
@@ -123,6 +136,9 @@ class ClusterWatch:
             case _:
                 pass
         self._complete_if_done()
+
+    def _lose(self, cause: str) -> None:
+        self._observe(WatchLost(cause, _now_ms() - (self.status.heard_ms_ago or 0)))
 
     def _begin(self, session: int, server: str) -> None:
         self._reading.clear()

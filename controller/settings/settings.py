@@ -53,6 +53,7 @@ from controller.settings.table import (
     SETTINGS,
     TOPIC_KEYS,
 )
+from controller.structured_log import MessageForm
 from controller.suggestions import did_you_mean
 from controller.zookeeper.connection import ZooKeeperSecurity
 from controller.zookeeper.servers import ConnectString
@@ -119,7 +120,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     mirror_servers: str | None
     mirror_topic: str
     mirror_client_config: Path | None
-    messages: Literal["auto", "json", "text"]
+    messages: MessageForm
     messages_level: Literal["info", "warning", "error"]
     messages_per_minute: int | None
 

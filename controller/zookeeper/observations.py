@@ -35,9 +35,15 @@ class WatchComplete(Struct, frozen=True, array_like=True, tag="complete"):
 
 
 class WatchLost(Struct, frozen=True, array_like=True, tag="lost"):
-    """The connection was lost. The session continues on the next one, or ends."""
+    """The connection was lost. A server was last heard at `heard_ms`, a wall clock. The session
+    continues on the next connection, or ends."""
 
     cause: str
+    heard_ms: int
 
 
-Observation = ZnodeSeen | ZnodeGone | WatchBegun | WatchComplete | WatchLost
+class WatchResumed(Struct, frozen=True, array_like=True, tag="resumed"):
+    """The session continues on another connection. What changed meanwhile follows."""
+
+
+Observation = ZnodeSeen | ZnodeGone | WatchBegun | WatchComplete | WatchLost | WatchResumed

@@ -188,6 +188,11 @@ class AgreementResult(DetailedTally):
     damaged_parts: list[DamagedPart] = field(default_factory=list)
 
     @property
+    def unjudged_decisions(self) -> int:
+        """The number of decisions that neither agree nor differ, without undecided ones."""
+        return self.unjudged
+
+    @property
     def is_explained(self) -> bool:
         """Whether everything that was judged agrees or is explained."""
         return not self.unexplained and not self.requests.unexplained

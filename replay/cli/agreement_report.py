@@ -73,7 +73,7 @@ def _judged(result: AgreementResult) -> str:
     requests = result.requests
     text = f"judged: {result.decisions} decisions, {requests.decisions} requests"
     left = [f"{result.warm} decisions before the first election"] if result.warm else []
-    left += [f"{result.unjudged} decisions"] if result.unjudged else []
+    left += [f"{result.unjudged_decisions} decisions"] if result.unjudged_decisions else []
     left += [f"{requests.unjudged} requests"] if requests.unjudged else []
     left += [f"{result.undecided} undecided"] if result.undecided else []
     return f"{text}; not judged: {', '.join(left)}" if left else text

@@ -1,5 +1,6 @@
 """`refold run --mode shadow`: follow a stock controller, and report where refold differs."""
 
+import asyncio
 import logging
 import signal
 import time
@@ -15,6 +16,9 @@ import typer
 from msgspec import Struct
 
 from controller.cli.output import print_result
+from controller.operator.errors import StartRefused
+from controller.operator.first_answer import FirstAnswer
+from controller.operator.start_checks import check_cluster_found, require_no_error
 from controller.settings.settings import Settings
 from controller.structured_log import configure
 from eventstore.errors import LogError
@@ -60,6 +64,10 @@ def run_shadow(settings: Settings, options: ShadowOptions) -> None:
     configure(settings.messages, "replay")
     try:
         result = _followed(settings, options)
+    except StartRefused as refused:
+        for reason in refused.reasons:
+            logger.error("refused to start: %s", reason)
+        raise typer.Exit(_UNUSABLE) from None
     except (ReplayError, LogError) as error:
         typer.echo(f"refold run: {error}", err=True)
         raise typer.Exit(_UNUSABLE) from None
@@ -69,11 +77,14 @@ def run_shadow(settings: Settings, options: ShadowOptions) -> None:
 
 def _followed(settings: Settings, options: ShadowOptions) -> ShadowResult:
     with ExitStack() as stack:
+        stop = stack.enter_context(_stopped_by_signals())
         watcher = None
         if options.txnlog is None:
-            watcher = Watcher(_connect(settings), settings.session_timeout_ms, options.config)
+            asyncio.run(_require_zookeeper(settings, stop))
+            watcher = Watcher(
+                _connect(settings), settings.session_timeout_ms, settings.messages, options.config
+            )
             stack.callback(watcher.close)
-        stop = stack.enter_context(_stopped_by_signals())
         begin = partial(_begun, settings, options, watcher, stop)
         live = LiveSettings(options.rules, options.given, sees_refusals=watcher is None)
         shadow = Shadow(begin, live, metrics=options.metrics, is_stopping=lambda: bool(stop))
@@ -86,6 +97,21 @@ def _followed(settings: Settings, options: ShadowOptions) -> ShadowResult:
         except BaseException:
             shadow.abandon()
             raise
+
+
+async def _require_zookeeper(settings: Settings, stop: Sequence[int]) -> None:
+    """Return when ZooKeeper has answered as the daemon requires it. Raises StartRefused,
+    ReplayError."""
+    answer = FirstAnswer(settings, "the shadow")
+    waiting = asyncio.create_task(answer.status())
+    while not (waiting.done() or stop):
+        await asyncio.wait([waiting], timeout=_WAIT_SECONDS)
+    if not waiting.done():
+        # Cancelled when the event loop ends.
+        raise ReplayError(
+            f"stopped before ZooKeeper {_connect(settings)} answered: {answer.fault or 'no answer'}"
+        )
+    require_no_error(check_cluster_found(settings, waiting.result()))
 
 
 def _begun(
@@ -130,16 +156,13 @@ def _unwatched_note(after: int, zxid: int) -> str:
 def _watched(watcher: Watcher, settings: Settings, stop: Sequence[int]) -> WatchedTransactions:
     """ZooKeeper's transactions, once all znodes were read. Raises ReplayError."""
     watched = WatchedTransactions(watcher)
-    until = time.monotonic() + settings.connection_timeout_ms / 1000
     while not watched.is_complete:
         watched.begin()
-        if watched.session == 0 and time.monotonic() > until and not settings.waits_for_zookeeper:
-            raise ReplayError(
-                f"ZooKeeper {_connect(settings)} does not answer: check --zookeeper, or wait for it"
-                " with --wait-for-zookeeper"
-            )
         if stop:
-            raise ReplayError("stopped before all znodes were read")
+            fault = f"; the last failure: {watcher.fault}" if watcher.fault else ""
+            raise ReplayError(
+                f"stopped before all znodes of ZooKeeper {_connect(settings)} were read{fault}"
+            )
         time.sleep(_WAIT_SECONDS)
     return watched
 

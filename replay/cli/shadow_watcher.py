@@ -11,21 +11,26 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from struct import Struct as Layout
 from typing import Final
 
 import msgspec
 
+from controller.daemon.notices import log_session
+from controller.daemon.zookeeper_silence import report_silence
 from controller.operator.watching import ClusterWatch
 from controller.settings.settings import ZooKeeperAccess, zookeeper_of
 from controller.settings.sources import RawSetting
+from controller.structured_log import MessageForm, configure
 from controller.zookeeper.observations import Observation, WatchLost
 from replay.errors import ReplayError
 
 _LENGTH: Final = Layout(">I")
 _CHUNK_BYTES: Final = 1 << 20
 _END_SECONDS: Final = 20.0
+_MEANWHILE: Final = "the shadow sees no changes"
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final = msgspec.msgpack.Decoder(Observation)
@@ -34,12 +39,15 @@ _decoder: Final = msgspec.msgpack.Decoder(Observation)
 class Watcher:
     """The process, as its parent sees it."""
 
-    def __init__(self, connect: str, timeout_ms: int, config: Path | None = None) -> None:
-        """`connect` is as in zookeeper.connect. The process reads how sessions are secured from the
-        file of settings and the environment: its command line shows no secret."""
+    def __init__(
+        self, connect: str, timeout_ms: int, messages: MessageForm, config: Path | None = None
+    ) -> None:
+        """`connect` is as in zookeeper.connect, `messages` as in refold.messages. The process reads
+        how sessions are secured from the file of settings and the environment: its command line
+        shows no secret."""
         options = [str(config)] if config is not None else []
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, connect, str(timeout_ms), *options],
+            [sys.executable, "-m", __name__, connect, str(timeout_ms), messages, *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -94,7 +102,8 @@ class Watcher:
             return b""
 
 
-def _main(connect: str, timeout_ms: str, config: str = "") -> None:
+def _main(connect: str, timeout_ms: str, messages: MessageForm, config: str = "") -> None:
+    configure(messages)
     # Ctrl-C is sent to all processes of a terminal; the parent ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -119,9 +128,12 @@ async def _watch(access: ZooKeeperAccess, timeout_ms: int) -> None:
             stopped.set()
 
     loop.add_reader(sys.stdin.fileno(), ended)
-    watch = ClusterWatch(access.connect, timeout_ms, observe, access.security)
+    log = partial(log_session, meanwhile=f"{_MEANWHILE} meanwhile")
+    watch = ClusterWatch(access.connect, timeout_ms, observe, access.security, log)
+    reporting = asyncio.create_task(report_silence(lambda: watch.status, meanwhile=_MEANWHILE))
     await watch.run(stopped)
+    reporting.cancel()
 
 
 if __name__ == "__main__":
-    _main(*sys.argv[1:])
+    _main(*sys.argv[1:])  # type: ignore[arg-type]

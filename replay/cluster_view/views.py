@@ -26,7 +26,7 @@ class NotInSync(StrEnum):
     SHUTTING_DOWN = "shutting down"
     FAILED_LOG_DIR = "its log directory has failed"
     BEING_REMOVED = "being removed"
-    BEING_DELETED = "live, and deleted with the topic"
+    BEING_DELETED = "live, but its replica is being deleted with the topic"
     NO_LEADER = "live, but there is no leader to fetch from"
     LAGGING = "live, but has not caught up"
 

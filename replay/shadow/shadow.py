@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from controller.escaping import escape_unprintable
+from controller.structured_log import utc_time
 from eventstore.reader import LogReader
 from replay.agreement.live import EVIDENCE_MS, IsStopping, LiveAgreement, LiveSettings
 from replay.agreement.records_between import with_records_between
@@ -68,6 +69,7 @@ class Shadow:
         self._not_before = self._next_status = 0.0
         self._stalled = ""
         self._has_caught_up = False
+        self._is_connected = True
 
     @property
     def memory(self) -> int:
@@ -82,7 +84,8 @@ class Shadow:
     @property
     def _is_stalled(self) -> bool:
         """Whether ZooKeeper may have written transactions that cannot be read."""
-        return bool(self._stalled) or self._import.gap is not None
+        followed = self._import
+        return bool(self._stalled) or followed.gap is not None or followed.known_ms is not None
 
     def step(self) -> list[Divergence]:
         """Read and compare; log and return the new divergences. Raises ReplayError, LogError."""
@@ -98,7 +101,9 @@ class Shadow:
             self._not_before = done + (done - now)
             if self.is_at_end and not self._has_caught_up:
                 self._has_caught_up, self._next_status = True, now
-        is_due = now >= self._next_status
+        is_connected = self._import.known_ms is None
+        is_due = now >= self._next_status or is_connected != self._is_connected
+        self._is_connected = is_connected
         if is_due or found:
             status = self._publish(self._total())
             if is_due:
@@ -207,21 +212,28 @@ class Shadow:
         total.missing_transactions += followed.begun.missing
         total.altered += followed.altered
         total.add_damage(followed.damaged)
-        total.is_cut = bool(followed.stalled)
+        total.is_cut = bool(followed.stalled) or followed.known_ms is not None
         total.zxid = followed.zxid
         total.notes += [one for one in followed.notes if one not in total.notes]
+        if followed.known_ms is not None:
+            since = utc_time(followed.known_ms / 1000)
+            total.notes.append(
+                f"there was no connection to ZooKeeper after {since}: what changed since then is"
+                " unknown"
+            )
         return total
 
     def _publish(self, total: ShadowResult) -> ShadowStatus:
-        status = status_of(total)
+        status = status_of(total, self._import.known_ms)
         write_status(status, self._import.folder, self._metrics)
         return status
 
 
 def _in_counts(status: ShadowStatus) -> str:
     decisions, requests = status.decisions, status.requests
+    blind = "" if status.connected else f"{status.without_connection}; "
     return (
-        f"up to zxid {status.zxid:#x}: {decisions.agreed} decisions agreed,"
+        f"{blind}up to zxid {status.zxid:#x}: {decisions.agreed} decisions agreed,"
         f" {decisions.different} differ, {decisions.unseen} unseen, {status.undecided} wait for"
         f" evidence; {requests.agreed} requests agreed, {requests.different} differ,"
         f" {requests.unseen} unseen"

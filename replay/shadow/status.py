@@ -11,6 +11,7 @@ from msgspec import Struct
 from controller.core.metric_table import Metric
 from controller.core.metrics_observer import Sample
 from controller.exposition import TimedSample, prometheus_text
+from controller.structured_log import utc_time
 from eventstore.errors import LogError
 from eventstore.folders import replacing
 from replay.agreement.results import DetailedTally
@@ -26,7 +27,8 @@ _METRICS: Final = {
         ("unseen_versions", "", "Versions of znodes that were overwritten before they were read."),
         ("missing_transactions", "", "Transactions that were not read."),
         ("zxid", "", "The last transaction that was read."),
-        ("time", "s", "When these metrics were written, since 1970."),
+        ("time", "s", "The time up to which the shadow knows the cluster, since 1970."),
+        ("connected", "", "0 if the session that watches ZooKeeper has no connection."),
     )
 }
 """The metrics, by the field of `ShadowStatus`."""
@@ -49,7 +51,8 @@ class Counts(Struct, frozen=True):
 
 
 class ShadowStatus(Struct, frozen=True):
-    """The counts of a run, over all its logs, at `time` in seconds since 1970."""
+    """The counts of a run, over all its logs. `time`, in seconds since 1970: the shadow knows the
+    cluster up to this time, which is now, unless it watches ZooKeeper and is not connected."""
 
     time: float
     zxid: int
@@ -58,16 +61,25 @@ class ShadowStatus(Struct, frozen=True):
     undecided: int
     unseen_versions: int
     missing_transactions: int
+    connected: bool = True
 
     @property
     def problem(self) -> str:
-        """A sentence about the differences; "" if there are none."""
-        if not self.decisions.different + self.requests.different:
-            return ""
-        return (
-            f"The shadow reports {self.decisions.different} decisions and"
-            f" {self.requests.different} requests that differ; `refold agree` shows them."
-        )
+        """Sentences about a missing connection and about differences; "" if there are none."""
+        found = []
+        if not self.connected:
+            found.append(f"The shadow has {self.without_connection}.")
+        if self.decisions.different + self.requests.different:
+            found.append(
+                f"The shadow reports {self.decisions.different} decisions and"
+                f" {self.requests.different} requests that differ; `refold agree` shows them."
+            )
+        return " ".join(found)
+
+    @property
+    def without_connection(self) -> str:
+        """Since when the shadow is not connected, if it is not."""
+        return f"no connection to ZooKeeper since {utc_time(self.time)}"
 
     def samples(self) -> Iterator[Sample]:
         """The values of the metrics."""
@@ -80,16 +92,17 @@ class ShadowStatus(Struct, frozen=True):
                 yield Sample(name, name, (), value)
 
 
-def status_of(result: ShadowResult) -> ShadowStatus:
-    """The status of a run with this result, now."""
+def status_of(result: ShadowResult, known_ms: int | None) -> ShadowStatus:
+    """The status of a run with this result, now. `known_ms` as in FollowedImport."""
     return ShadowStatus(
-        time.time(),
+        time.time() if known_ms is None else known_ms / 1000,
         result.zxid,
         _counts(result, result.unseen_decisions),
         _counts(result.requests, result.requests.unjudged),
         result.undecided,
         result.unseen_versions,
         result.missing_transactions,
+        connected=known_ms is None,
     )
 
 

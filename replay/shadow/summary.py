@@ -21,6 +21,11 @@ class ShadowResult(AgreementResult):
     zxid: int = 0
 
     @property
+    def unjudged_decisions(self) -> int:
+        """Unseen decisions are not judged."""
+        return super().unjudged_decisions + self.unseen_decisions
+
+    @property
     def is_whole(self) -> bool:
         """Whether all decisions and requests were judged."""
         return super().is_whole and not (self.unseen_decisions or self.unseen_versions)

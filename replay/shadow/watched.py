@@ -19,6 +19,7 @@ from controller.zookeeper.observations import (
     WatchBegun,
     WatchComplete,
     WatchLost,
+    WatchResumed,
     ZnodeGone,
     ZnodeSeen,
 )
@@ -45,6 +46,8 @@ from replay.world.tree import Znode
 
 _HELD_SECONDS: Final = 0.5
 """A transaction is complete this time after its first znode was read."""
+_CATCH_UP_SECONDS: Final = 2.0
+"""What changed while there was no connection was read this time after the session was resumed."""
 _TOGETHER_MS: Final = 2
 _NO_SESSION: Final = 0
 _TIMEOUT_MS: Final = 18_000
@@ -91,6 +94,8 @@ class WatchedTransactions:
         self.damages: list[Damage] = []
         self.stalled: Damage | None = None
         self.is_at_end = True
+        self.known_ms: int | None = None
+        self._resumed_at: float | None = None
         self.is_complete = False
         self.unseen_versions = 0
         self.unseen_zxids: set[int] = set()
@@ -143,6 +148,8 @@ class WatchedTransactions:
         if self._is_over:
             yield UnwatchedChanges(self.zxid)
             return
+        if self._resumed_at is not None and now - self._resumed_at >= _CATCH_UP_SECONDS:
+            self.known_ms = self._resumed_at = None
         ready: list[int] = []
         while self._since and now - self._since[0][0] >= _HELD_SECONDS and len(ready) < limit:
             ready.append(self._since.popleft()[1])
@@ -165,6 +172,7 @@ class WatchedTransactions:
         for place, one in enumerate(new):
             if isinstance(one, WatchBegun) and self.is_complete:
                 self._is_over = True
+                self.known_ms = None
                 self._observed.put_back(new[place:])
                 return
             self._take(one, now)
@@ -181,8 +189,11 @@ class WatchedTransactions:
                 self.is_complete = True
             case WatchBegun(session=session):
                 self.session = session
-            case WatchLost():
-                pass
+            case WatchLost(heard_ms=heard_ms):
+                self.known_ms = heard_ms if self.known_ms is None else self.known_ms
+                self._resumed_at = None
+            case WatchResumed():
+                self._resumed_at = now
 
     def _deletion_zxid(self, zxid: int) -> int:
         """The zxid of a deletion; servers before 3.9 do not report it."""

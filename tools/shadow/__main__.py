@@ -5,10 +5,10 @@ import logging
 import random
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final, get_args
+from typing import Annotated, Any, Final, get_args
 
 import typer
 
@@ -65,13 +65,26 @@ def _folder(given: Path | None) -> Iterator[Path]:
             shutil.rmtree(where)
 
 
+def _explained(side: Mapping[str, Any]) -> str:
+    """The number of divergences that are explained, and which ones each rule explains."""
+    texts = []
+    for one in side["explained"]:
+        # A request has no zxid.
+        zxids = [f"{zxid:#x}" for zxid in one["zxids"] if zxid]
+        texts.append(
+            f"{one['rule']} explains {' '.join(['zxid', *zxids]) if zxids else 'requests'}"
+        )
+    count = sum(len(one["zxids"]) for one in side["explained"])
+    return f"{count} ({'; '.join(texts)})" if count else "0"
+
+
 def _print(outcome: Outcome) -> None:
     summary = outcome.summary
     for name in ("decisions", "agreed", "differs", "missing", "extra", "inputs", "warm"):
         typer.echo(f"{name}: {summary[name]}")
     for name, side in (("decisions", summary), ("requests", summary["requests"])):
         counts = {kind: one["agreed"] for kind, one in side["by_kind"].items()}
-        typer.echo(f"{name} by kind: {counts}; explained: {len(side['explained'])}")
+        typer.echo(f"{name} by kind: {counts}; explained: {_explained(side)}")
     typer.echo(f"requests unseen: {summary['requests']['unjudged']}")
     typer.echo(f"undecided: {summary['undecided']}, unseen: {summary['unseen_versions']} versions")
     for one in summary["divergences"][:20]:

@@ -28,6 +28,8 @@ _STOP_SECONDS: Final = 300.0
 """How long a shadow of a short incident may take for its summary."""
 _STARTED_SECONDS: Final = 60.0
 _QUIET_SECONDS: Final = 3.0
+_FOLLOWS: Final = ("follows ", "watches ")
+"""The first words of the message of a shadow that follows the cluster."""
 
 
 class ShadowTimeout(Exception):
@@ -143,7 +145,7 @@ class ShadowProcess:
                 *self._command, stdout=output, stderr=messages, preexec_fn=guard.die_with_parent
             )
         async with self._time_limit(_STARTED_SECONDS, "begin to follow the cluster"):
-            while not self.messages():
+            while not any(one["message"].startswith(_FOLLOWS) for one in self.messages()):
                 assert self._process.returncode is None, self._messages.read_text()
                 await asyncio.sleep(0.1)
 

@@ -210,14 +210,15 @@ def _show_kafka_lines(
             param_hint="--format",
         )
     any_line = False
+    of_0_8 = as_format is Format.KAFKA_0_8
     with open_reader(log) as reader:
-        of_0_8 = as_format is Format.KAFKA_0_8
         for line in kafka_lines(reader, criteria.last_seq, of_0_8=of_0_8):
             if _is_within(criteria, line.seq, line.wall_ns):
                 any_line = True
                 sys.stdout.write(f"{escape_unprintable(line.text)}\n")
     if not any_line:
-        typer.echo(f"refold log: {log}: Kafka's controller would have logged nothing", err=True)
+        lines = "none of the five lines of Kafka 0.8" if of_0_8 else "nothing"
+        typer.echo(f"refold log: {log}: Kafka's controller would have logged {lines}", err=True)
 
 
 def _is_within(criteria: EventFilter, seq: int, wall_ns: int) -> bool:

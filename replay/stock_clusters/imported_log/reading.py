@@ -67,7 +67,10 @@ def open_imported(reader: LogReader) -> ImportedLog:
     first = next(records, None)
     begun = event_of(first) if first else None
     if first is None or not isinstance(begun, ImportBegun):
-        raise ReplayError(f"{reader.path} has no first ZooKeeper state: import it again")
+        raise ReplayError(
+            f"{reader.path} has no first ZooKeeper state: if `refold run --mode shadow` has begun"
+            " it just now, try again; otherwise import it again"
+        )
     state, last = ZooKeeperState(), first.seq
     for record in records:
         event = event_of(record)
@@ -80,12 +83,13 @@ def open_imported(reader: LogReader) -> ImportedLog:
 
 
 def unfinished_notes(imported: ImportedLog) -> list[str]:
-    """A note if the import of this log was interrupted. Raises ReplayError, LogError."""
+    """A note if the log lacks the last record of an import or a shadow. Raises ReplayError,
+    LogError."""
     reader = imported.reader
     last = reader.events(EventFilter(first_seq=reader.last_seq))
     if any(isinstance(event_of(record), ImportEnded) for record in last):
         return []
     return [
-        "the import of this log was interrupted, so the log lacks the later part: import"
-        f" {imported.begun.source} again"
+        "this log has no end: `refold run --mode shadow` still writes it or was killed, or the"
+        f" import of {imported.begun.source} was interrupted and must be repeated"
     ]

@@ -86,7 +86,8 @@ def find_start(
 class Transactions(Protocol):
     """Where transactions come from: a server's growing files (GrowingLogs), or a session that
     watches. `unseen_zxids` are transactions whose znodes had versions in between that were not
-    seen, `unseen_versions` is the number of these versions."""
+    seen, `unseen_versions` is the number of these versions. `known_ms`: if the session has no
+    connection, the wall clock up to which it has seen the cluster."""
 
     zxid: int
     file: str
@@ -95,6 +96,7 @@ class Transactions(Protocol):
     is_at_end: bool
     unseen_versions: int
     unseen_zxids: set[int]
+    known_ms: int | None
 
     def read(self, limit: int, now: float) -> Iterator[Transaction | Gap | UnwatchedChanges]:
         """At most `limit` new transactions."""
@@ -161,6 +163,12 @@ class FollowedImport:
         return self._logs.unseen_zxids
 
     @property
+    def known_ms(self) -> int | None:
+        """If ZooKeeper is watched and there is no connection: the wall clock up to which the
+        cluster is known. None if it is known up to now."""
+        return self._logs.known_ms
+
+    @property
     def zxid(self) -> int:
         """The last transaction."""
         return self._logs.zxid
@@ -207,6 +215,9 @@ class FollowedImport:
             stream.is_at_end = log.is_at_end
         for merged in self._merged(now):
             self._write(merged)
+        if self.is_at_end and self._logs.zxid >= self.begun.state.exact_from:
+            # Other commands can read the log before the first change.
+            self._begin()
         self._records.flush()
         found, self._found = self._found, []
         return found
@@ -292,7 +303,7 @@ class FollowedImport:
             begun = self.begun
             self._builder.begin(
                 ImportBegun(begun.source, str(begun.folder), begun.state.zxid, begun.root.chroot),
-                self._first_ms,
+                begun.state.last_ms if self._first_ms is None else self._first_ms,
             )
 
 

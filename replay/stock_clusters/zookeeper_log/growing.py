@@ -43,6 +43,8 @@ class GrowingLogs:
         # Every version of a znode is in the files.
         self.unseen_versions = 0
         self.unseen_zxids: set[int] = set()
+        # The files do not show whether the server runs.
+        self.known_ms: int | None = None
         self._folder = folder
         self._stream: BinaryIO | None = None
         self._begin = -1

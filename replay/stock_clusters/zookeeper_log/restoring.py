@@ -43,6 +43,11 @@ class ZooKeeperState:
         self.zxid = 0
         self.exact_from = 0
 
+    @property
+    def last_ms(self) -> int:
+        """The wall clock of the last change of a znode; 0 without znodes."""
+        return max((one.mtime for one in self.tree.dump().values()), default=0)
+
     @classmethod
     def load(cls, stream: BinaryIO, name: str, zxid: int) -> Self:
         """Load a snapshot; `zxid` is the one in the file's name. Raises DamagedSnapshotError."""

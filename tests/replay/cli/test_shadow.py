@@ -12,7 +12,9 @@ from typing import Any, Self
 import pytest
 from msgspec import structs
 
+from replay.cli.agreement_report import print_agreement
 from replay.shadow.status import read_status, write_status
+from replay.shadow.summary import ShadowResult
 from tests.replay.cli.command import REFOLD, refold
 from tests.waiting import block_until_found
 
@@ -94,7 +96,18 @@ def test_signal_prints_the_summary(number: signal.Signals, folder_of: Get, tmp_p
     assert status == 3
     *_, last = output.splitlines()
     assert "agrees as far as judged; judged: 105 decisions" in last
+    assert last.endswith("not judged: 141 requests")
     assert "unseen: 0 decisions, 0 versions of znodes, 141 requests to brokers" in output
+
+
+def test_last_line_counts_unseen_decisions_as_not_judged(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_agreement(ShadowResult(decisions=330, agreed=330, unseen_decisions=137, undecided=2))
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last.endswith(
+        "judged: 330 decisions, 0 requests; not judged: 137 decisions, 2 undecided"
+    )
 
 
 @pytest.mark.long
@@ -276,11 +289,32 @@ def test_log_of_a_broker_that_cannot_be_used_is_refused(folder_of: Get, tmp_path
     assert "cannot be read: No such file" in line
 
 
+def without_zookeeper(folder: Path) -> Sequence[str | Path]:
+    """Options of a shadow that watches. No server listens at the port."""
+    (folder / "shadow.properties").write_text("zookeeper.connection.timeout.ms=1000\n")
+    return ("--zookeeper", "127.0.0.1:1", "--config", folder / "shadow.properties")
+
+
 def test_zookeeper_that_does_not_answer_is_refused(tmp_path: Path) -> None:
-    options = ("--log-dir", tmp_path / "logs", "--zookeeper", "127.0.0.1:1")
-    (tmp_path / "shadow.properties").write_text("zookeeper.connection.timeout.ms=1000\n")
-    line = refused(*options, "--config", tmp_path / "shadow.properties")
-    assert "ZooKeeper 127.0.0.1:1 does not answer" in line
+    """With the message of the daemon."""
+    line = refused("--log-dir", tmp_path / "logs", *without_zookeeper(tmp_path))
+    assert "refused to start: cannot connect to ZooKeeper: no session within 1 s: no conn" in line
+    assert line.endswith('check zookeeper.connect, the servers and the network"}')
+    assert not (tmp_path / "logs").exists()
+
+
+def test_shadow_that_waits_for_zookeeper_says_so_and_ends_at_a_signal(tmp_path: Path) -> None:
+    options = (*without_zookeeper(tmp_path), "--wait-for-zookeeper")
+    with ShadowProcess(tmp_path / "logs", *options) as running:
+        running.until("; trying again in 1 s")
+        assert running.stop(signal.SIGTERM) == (2, "")
+        messages = [one["message"] for one in running.messages()]
+    assert messages[-1].startswith(
+        "ZooKeeper does not answer, nothing was changed: no session within 1 s: no connection to "
+    )
+    *_, last = (tmp_path / "messages").read_text().splitlines()
+    text = "refold run: stopped before ZooKeeper 127.0.0.1:1 answered: no session within 1 s: no c"
+    assert last.startswith(text)
 
 
 def test_settings_of_the_daemon_are_not_needed(tmp_path: Path) -> None:

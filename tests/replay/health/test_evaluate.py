@@ -154,7 +154,9 @@ def test_live_replica_that_is_deleted_with_its_topic_does_not_wait_for_a_leader(
     [topic] = found.topics
     deleting = structs.replace(topic.partitions[0], status="deleting")
     found = structs.replace(found, topics=[structs.replace(topic, partitions=[deleting])])
-    assert one(evaluate(found)).missing == {2: NotInSync.BEING_DELETED}
+    assert one(evaluate(found)).missing == {
+        2: "live, but its replica is being deleted with the topic"
+    }
 
 
 def test_worst_partition_comes_first() -> None:

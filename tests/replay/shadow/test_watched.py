@@ -9,6 +9,8 @@ from controller.zookeeper.observations import (
     Observation,
     WatchBegun,
     WatchComplete,
+    WatchLost,
+    WatchResumed,
     ZnodeGone,
     ZnodeSeen,
 )
@@ -249,3 +251,35 @@ def test_new_session_is_a_gap_and_its_observations_are_left(session: Session) ->
     following = WatchedTransactions(session)
     following.begin()
     assert (following.is_complete, following.session) == (True, 77)
+
+
+def test_cluster_is_known_up_to_the_loss_of_the_connection(session: Session) -> None:
+    assert session.watched.known_ms is None
+    session.see(WatchLost("connection reset", 5000), WatchLost("the session expired", 9000))
+    session.found()
+    assert session.watched.known_ms == 5000
+
+
+def test_resumed_session_knows_the_cluster_when_the_changes_meanwhile_were_read(
+    session: Session,
+) -> None:
+    session.see(WatchLost("connection reset", 5000), WatchResumed())
+    [*session.watched.read(100, 1.0)]
+    assert session.watched.known_ms == 5000
+    session.see(seen(STATE, state(2), 1, 20, 12))
+    assert len([*session.watched.read(100, 3.0), *session.watched.read(100, 4.0)]) == 1
+    assert session.watched.known_ms is None
+
+
+def test_connection_that_is_lost_again_is_known_up_to_the_first_loss(session: Session) -> None:
+    session.see(WatchLost("connection reset", 5000), WatchResumed())
+    [*session.watched.read(100, 1.0)]
+    session.see(WatchLost("connection reset", 6000))
+    [*session.watched.read(100, 1.5), *session.watched.read(100, 9.0)]
+    assert session.watched.known_ms == 5000
+
+
+def test_new_session_knows_the_cluster(session: Session) -> None:
+    session.see(WatchLost("the session expired", 5000), *FIRST)
+    session.found()
+    assert session.watched.known_ms is None

@@ -17,7 +17,7 @@ from tools.shadow.incident import ShadowProcess, ShadowTimeout
 ENDLESS = """
 import signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print("{}", file=sys.stderr, flush=True)
+print('{"message": "follows a folder"}', file=sys.stderr, flush=True)
 time.sleep(3600)
 """
 

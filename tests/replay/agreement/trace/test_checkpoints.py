@@ -112,7 +112,7 @@ def test_first_event_that_is_undone_does_not_count_as_begun(log_without_lines: P
 
     def observer_of(trace: ControllerTrace) -> ShadowFactObserver:
         observer = ShadowFactObserver(trace, T_0)
-        trace.fold.at(FIRST_SEQ, 0, 0)
+        trace.fold.advance(FIRST_SEQ, 0, 0)
         state = observer.save()
         observer.begins(Startup())
         begun.append(observer.begun_at)

@@ -54,6 +54,11 @@ def test_range_without_lines_is_reported(log: Path) -> None:
     done = shown(log, "--from", "9999")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == f"refold log: {log}: Kafka's controller would have logged nothing\n"
+    done = shown(log, "--format", "kafka-0.8", "--from", "9999")
+    assert done.stderr == (
+        f"refold log: {log}: Kafka's controller would have logged none of the five lines of Kafka"
+        " 0.8\n"
+    )
 
 
 @pytest.mark.sampled

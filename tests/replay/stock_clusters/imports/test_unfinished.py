@@ -17,7 +17,8 @@ from tests.replay.why.asked import asked
 
 CRASH = RECORDING.with_name("broker-crash-2.tar.xz")
 NOTE = (
-    f"the import of this log was interrupted, so the log lacks the later part: import {CRASH} again"
+    "this log has no end: `refold run --mode shadow` still writes it or was killed, or the import"
+    f" of {CRASH} was interrupted and must be repeated"
 )
 
 

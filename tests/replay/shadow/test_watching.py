@@ -1,0 +1,108 @@
+"""A shadow that watches ZooKeeper: its log before the first change, and without a connection."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from controller.zookeeper.observations import Observation, WatchLost, WatchResumed
+from replay.agreement.live import LiveSettings
+from replay.shadow.shadow import Shadow
+from replay.shadow.status import ShadowStatus, read_status
+from replay.stock_clusters.imports.following import FollowedImport, ImportStart
+from replay.stock_clusters.imports.kafka_root import find_kafka
+from tests.replay.cli.command import refold
+from tests.replay.shadow.test_watched import STATE, Session, seen, state
+
+LOST_MS = 1_700_000_000_000
+SINCE = "2023-11-14T22:13:20.000Z"
+
+
+class WatchedCluster:
+    """A shadow of a session, with a clock that moves only in `run`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log, self.metrics = folder / "log", folder / "shadow.prom"
+        self._session = Session()
+        self._now = 100.0
+        root = find_kafka(self._session.state.tree, (), None)
+        begun = ImportStart(self._session.state, root, "zk:2181", Path())
+
+        def begin(_after: int) -> FollowedImport:
+            return FollowedImport(begun, self.log, watched=self._session.watched)
+
+        self.shadow = Shadow(begin, LiveSettings(), lambda: self._now, self.metrics)
+
+    def run(self, seconds: float, *observations: Observation) -> ShadowStatus:
+        self._session.see(*observations)
+        end = self._now + seconds
+        while self._now < end:
+            self.shadow.step()
+            self._now += 0.5
+        status = read_status(self.log)
+        assert status is not None
+        return status
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> WatchedCluster:
+    return WatchedCluster(tmp_path)
+
+
+@pytest.mark.parametrize("command", ["health", "inspect", "why --unhealthy", "events"])
+def test_log_is_readable_before_the_first_change(command: str, cluster: WatchedCluster) -> None:
+    cluster.run(1)
+    name, *options = command.split()
+    result = refold(name, cluster.log, *options)
+    cluster.shadow.abandon()
+    assert result.returncode != 2, result.stderr
+    assert result.stdout
+
+
+def test_log_without_a_change_is_readable_after_the_end(cluster: WatchedCluster) -> None:
+    cluster.run(1)
+    cluster.shadow.end()
+    result = refold("health", cluster.log)
+    assert result.returncode != 2, result.stderr
+    # The time at which the last znode was read.
+    assert "1970-01-01T00:00:01.012" in result.stdout
+
+
+def test_lost_connection_is_reported_at_once_with_the_time_up_to_which_the_cluster_is_known(
+    cluster: WatchedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "replay")
+    assert cluster.run(2).problem == ""
+    caplog.clear()
+    status = cluster.run(1, WatchLost("connection reset", LOST_MS))
+    assert (status.connected, status.time) == (False, LOST_MS / 1000)
+    assert status.problem == f"The shadow has no connection to ZooKeeper since {SINCE}."
+    [message] = caplog.messages
+    assert message.startswith(f"no connection to ZooKeeper since {SINCE}; up to zxid 0xc: ")
+    assert "refold_shadow_connected 0.0" in cluster.metrics.read_text()
+    assert "refold_shadow_time 1.7e+09" in cluster.metrics.read_text()
+    cluster.run(120)
+    assert all(
+        one.startswith(f"no connection to ZooKeeper since {SINCE}") for one in caplog.messages
+    )
+    cluster.shadow.abandon()
+
+
+def test_resumed_connection_is_reported_at_once(
+    cluster: WatchedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "replay")
+    cluster.run(2, WatchLost("connection reset", LOST_MS))
+    status = cluster.run(5, WatchResumed(), seen(STATE, state(2), 1, 20, 12))
+    assert (status.connected, status.problem) == (True, "")
+    assert status.time > LOST_MS / 1000
+    assert caplog.messages[-1].startswith("up to zxid 0x14: ")
+    cluster.shadow.abandon()
+
+
+def test_summary_without_a_connection_is_incomplete(cluster: WatchedCluster) -> None:
+    cluster.run(2, WatchLost("connection reset", LOST_MS))
+    result = cluster.shadow.end()
+    assert result.is_cut
+    note = f"there was no connection to ZooKeeper after {SINCE}: what changed since then is unknown"
+    assert note in result.notes
