@@ -8,13 +8,14 @@ from rich.table import Table
 
 from controller.cli.output import print_result, print_table
 from replay.cli.exit_status import errors_in_one_line
-from replay.cli.inspect_tables import changes_table, heading, tables
+from replay.cli.inspect_tables import NOT_CONTROLLER, changes_table, heading, tables
 from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import At, Json, Log, LogPosition, log_position, named_partition
 from replay.cli.progress import progress
 from replay.cli.single_options import SingleOptions
 from replay.cluster_view.selecting import selected
 from replay.cluster_view.views import ClusterView
+from replay.errors import ReplayError
 from replay.index.history import headline_by
 from replay.index.opening import index_of
 from replay.index.store import has_index
@@ -103,11 +104,15 @@ def _inspect_cluster(
     if last is not None and last.seq < first.seq:
         raise typer.BadParameter(f"{to} is before --at", param_hint="--to")
     topics = [] if topic is None else [topic]
-    if last is None:
-        first = selected(first, topics, name)
-    else:
-        last = selected(last, topics, name)
-        first = selected(first, topics, name, is_required=False)
+    try:
+        if last is None:
+            first = selected(first, topics, name)
+        else:
+            last = selected(last, topics, name)
+            first = selected(first, topics, name, is_required=False)
+    except ReplayError as error:
+        why = f". {NOT_CONTROLLER}: {to_choose}" if last is None and to_choose else ""
+        raise ReplayError(f"{error}{why}") from None
     for note in notes:
         typer.echo(f"refold inspect: {note}", err=True)
     if last is None:

@@ -37,6 +37,7 @@ _PARTITION_FIELDS: Final = (
     "offline_replicas",
     "partition_epoch",
 )
+NOT_CONTROLLER: Final = "The daemon is not the controller, so its log does not show the cluster"
 _BROKER_FIELDS: Final = ("", "epoch", "endpoints", "rack", "is_shutting_down")
 
 
@@ -45,8 +46,7 @@ def heading(cluster: ClusterView, to_choose: str = "") -> Iterator[str]:
     yield f"after event {cluster.seq}, {cluster.time}, {_KINDS[cluster.log]} log"
     yield f"controller: {_controller(cluster)}"
     if to_choose:
-        why = "The daemon is not the controller, so its log does not show the cluster"
-        yield f"{why}: {to_choose}."
+        yield f"{NOT_CONTROLLER}: {to_choose}."
     if cluster.procedure is not None:
         one = cluster.procedure
         yield f"procedure: {one.name} since event {one.since}, {one.rule}: {one.asked}"

@@ -68,9 +68,10 @@ def _require_broker(history: History, broker: int) -> None:
                 "registered and has no replicas; `refold why LOG` and `--term` explain its role"
             )
         known = broker_list([one.id for one in cluster.brokers])
+        advice = "correct the id, or choose an earlier event with --at"
         raise ReplayError(
-            f"no broker {broker} by event {cluster.seq}: this log never mentions it; registered "
-            f"are {known}"
+            f"no broker {broker} at event {cluster.seq}: it has no replica then, and was not "
+            f"registered; registered are {known}: {advice}"
         )
 
 
