@@ -72,12 +72,13 @@ async def test_brokers_of_a_daemon_are_asked_for_their_own_setting(
     lab_cluster: DefaultLabCluster,
 ) -> None:
     """A partition with one replica accepts producers with acks=all, since brokers of 3.7."""
+    topic = "of-health-by-daemon"
     with TemporaryDirectory() as folder:
         # The path of a socket has at most 107 bytes.
         socket = f"{folder}/status"
         await lab_cluster.controlling(settings={"refold.status.socket": socket})
-        await lab_cluster.create_topic(TOPIC, {0: [1, 2], 1: [3]})
-        await lab_cluster.until_isr(TOPIC, {0: 2, 1: 1})
-        status, output = await run("health", "--daemon", socket, "--topic", TOPIC, "--json")
+        await lab_cluster.create_topic(topic, {0: [1, 2], 1: [3]})
+        await lab_cluster.until_isr(topic, {0: 2, 1: 1})
+        status, output = await run("health", "--daemon", socket, "--topic", topic, "--json")
         report = json.loads(output.splitlines()[-1])
         assert (status, report["notes"], report["well"]) == (0, [], 2)
