@@ -251,8 +251,8 @@ class MetricsObserver(FoldObserver):
             self._timers[running.state.timer].add(spent_ns / _NS_PER_MS)
 
     def _end_response(self) -> None:
-        """Kafka queues an event for every LeaderAndIsr response. The daemon queues
-        only responses about log directories."""
+        """Kafka queues an event for every LeaderAndIsr response. The daemon queues only
+        responses about log directories."""
         if self._is_unhandled_response:
             self._is_unhandled_response = False
             self._timers[LEADER_AND_ISR_TIMER].add(0.0)

@@ -73,8 +73,13 @@ def main(
             listed, _ = by_short_name(read_survivors(root), run.functions)
             functions = _chosen(root, run.functions, only or [], base)
             test_for = partial(test_named, listed)
-            chosen = RunPlan(functions, seconds, with_rules=not only, test_for=test_for)
-            chosen.may_survive = lambda mutant: reason_of(listed, mutant) is not None
+            chosen = RunPlan(
+                functions,
+                seconds,
+                with_rules=not only,
+                test_for=test_for,
+                may_survive=lambda mutant: reason_of(listed, mutant) is not None,
+            )
             if minutes:
                 chosen.page_test_order = lambda names: rotated(root, names, str)
             with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
