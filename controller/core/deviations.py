@@ -307,8 +307,8 @@ ISR_WITHIN_REPLICAS: Final = Deviation(
     "acknowledges records that those brokers do not have. If the controller then fails, the next "
     "controller may elect one of those brokers, and acknowledged records are lost.",
     rule="The write of the new leader epoch removes from the ISR brokers that are no longer "
-    "replicas (with kip-236.enable).",
-    source="KB 7.7 B3, KB 7.8.4, race R18; Partition.maybeIncrementLeaderHW",
+    "replicas.",
+    source="KB 7.7 B3, KB 7.8.4, race R18, refold explore; Partition.maybeIncrementLeaderHW",
 )
 ADDED_WITHOUT_STATE: Final = Deviation(
     name="added-without-state",

@@ -488,6 +488,6 @@ def isr_within_replicas(
 ) -> tuple[int, ...]:
     """The ISR that is written with a new leader epoch: without brokers that hold no replica any
     more (ISR_WITHIN_REPLICAS)."""
-    if not (configuration.has_kip_236 and ISR_WITHIN_REPLICAS.applies(configuration)):
+    if not ISR_WITHIN_REPLICAS.applies(configuration):
         return isr
     return tuple(one for one in isr if one in partition.replicas) or isr

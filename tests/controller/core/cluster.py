@@ -373,6 +373,16 @@ def reads(path: str) -> Callable[[Issued], bool]:
     return matches
 
 
+def at_write(number: int) -> Callable[[Issued], bool]:
+    """A predicate that matches the nth write, counted from 0."""
+    count = iter(range(number + 1))
+
+    def matches(issued: Issued) -> bool:
+        return isinstance(issued.command, WriteZnodes) and next(count, None) == number
+
+    return matches
+
+
 def by_rule(kind: type[Command], rule: str) -> Callable[[Issued], bool]:
     """A predicate that matches the commands of a kind with this rule."""
     return lambda issued: isinstance(issued.command, kind) and issued.reason.rule == rule

@@ -180,9 +180,9 @@ def assert_no_failures(cluster: Cluster) -> None:
 EXAMPLE = ("daehokimm-topic", 0)
 
 
-def example() -> Cluster:
+def example(**settings: Any) -> Cluster:
     """The example before its reassignment: [1,2,3] of six brokers, leader epoch 5, version 7."""
-    cluster = Cluster(*range(1, 7))
+    cluster = Cluster(*range(1, 7), **settings)
     topic, number = EXAMPLE
     cluster.change_topic_quietly(topic, {number: [1, 2, 3]})
     state = znodes.write_state(LeaderAndIsr(1, 5, (1, 2, 3), 0, 1))

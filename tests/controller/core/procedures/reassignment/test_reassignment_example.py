@@ -1,6 +1,8 @@
 """The example {1,2,3} to {4,5,6}: row OB-01, KB 7.10 and its trace.
 
-tests/transcripts/reassignment.txt shows the same step by step.
+Kafka's controller removes the old replicas from the ISR in B4, one write for each. With refold's
+own rules, B3 removes them, and B4 does not write (isr-within-replicas);
+tests/transcripts/reassignment.txt shows that step by step.
 """
 
 from controller.core import znodes
@@ -21,10 +23,10 @@ BEFORE, BETWEEN, AFTER = "1,2,3", "4,5,6,1,2,3 adding 4,5,6 removing 1,2,3", "4,
 ALL_SIX = "[5,1,6,2,3,4]"
 
 
-def played() -> tuple[Cluster, Seen, list[tuple[str, str]]]:
+def played(rules: str = "kafka") -> tuple[Cluster, Seen, list[tuple[str, str]]]:
     """The example from start to end, and the contents of ZooKeeper in order: assignment and
     state."""
-    cluster = example()
+    cluster = example(rules=rules)
     stood: list[tuple[str, str]] = []
 
     def look() -> None:
@@ -70,6 +72,22 @@ def test_OB_01_zookeeper_contents_change_step_by_step() -> None:
         (BETWEEN, "leader 4 e 10 isr [5,6,4] v 15 ce 1"),
         (AFTER, "leader 4 e 10 isr [5,6,4] v 15 ce 1"),
     ]
+    assert request(cluster) is None
+    assert listed(cluster) == {}
+
+
+def test_under_refolds_rules_the_new_leader_is_written_without_the_old_replicas() -> None:
+    cluster, seen, stood = played("refold")
+    assert stood[5:] == [
+        (BETWEEN, f"leader 1 e 6 isr {ALL_SIX} v 11 ce 1"),
+        (BETWEEN, "leader 4 e 7 isr [5,6,4] v 12 ce 1"),
+        (AFTER, "leader 4 e 7 isr [5,6,4] v 12 ce 1"),
+    ]
+    for broker in (1, 2, 3):
+        assert seen.requests(broker)[-3:-1] == [
+            f"StopReplica v4; {TOPIC}-0 e 7",
+            f"StopReplica v4; {TOPIC}-0 e 7 delete",
+        ]
     assert request(cluster) is None
     assert listed(cluster) == {}
 
