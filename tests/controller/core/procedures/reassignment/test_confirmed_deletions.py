@@ -137,7 +137,7 @@ def test_record_of_a_confirmed_deletion_that_cannot_be_deleted_is_reported() -> 
     ]
 
 
-def test_deletion_whose_record_could_not_be_deleted_is_requested_again_with_the_next_record() -> None:
+def test_deletion_whose_record_could_not_be_deleted_is_requested_again_with_the_next() -> None:
     cluster = unanswered()
     drop_from_4(cluster, T0)
     cluster.refuses = lambda issued: issued.reason.rule == "replica deletions"
