@@ -17,10 +17,11 @@ def did_you_mean(
     return f"did you mean {' or '.join(similar)}?" if similar else ""
 
 
-def there_are(name: str, known: Iterable[str]) -> str:
-    """The same, and the names that exist."""
+def there_are(name: str, known: Iterable[str], shown: int | None = _SHOWN) -> str:
+    """The same, and the names that exist, at most `shown` of them; None: all."""
     names = sorted(known)
     question = did_you_mean(name, names)
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    exist = f"there are {', '.join(names[:_SHOWN]) or 'none'}{more}"
+    left = len(names[shown:]) if shown is not None else 0
+    more = f" and {left} more" if left else ""
+    exist = f"there are {', '.join(names[:shown]) or 'none'}{more}"
     return f"{question} {exist}" if question else exist

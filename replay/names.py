@@ -4,6 +4,8 @@ from functools import lru_cache
 from typing import Final
 
 _PARTITION_DIGITS_MAX: Final = 10
+BROKER: Final = "broker "
+"""The name of the subject of a broker begins with this."""
 
 
 def partition_name(topic: str, number: int) -> str:
@@ -22,4 +24,4 @@ def partition_named(name: str) -> tuple[str, int]:
 @lru_cache
 def broker_named(name: str) -> int:
     """The id of a broker by the name of its subject or process: "broker 3". Raises ValueError."""
-    return int(name.removeprefix("broker "))
+    return int(name.removeprefix(BROKER))

@@ -1,12 +1,13 @@
-"""Real servers for tests marked `lab`, settings of all property tests, and the distribution of
-files to workers."""
+"""Real servers for tests marked `lab`, recordings, settings of all property tests, and the
+distribution of files to workers."""
 
 import gc
 import hashlib
 import os
 import subprocess
+import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +19,8 @@ from hypothesis.internal.conjecture import providers
 from xdist.scheduler import LoadFileScheduling
 
 from tools.lab import Lab, ZooKeeperServer
+
+_RECORDINGS = Path(__file__).parent / "recordings"
 
 # `same-draws` draws the same examples in each run; `make random-draws` chooses the other profile.
 # There is no database, because examples of earlier runs would be drawn first. There are no
@@ -138,6 +141,20 @@ def _mark_other_samples(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """The garbage collector need not search the collected tests and imported modules again."""
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Returns the folder of a recording, which tests must not change."""
+    folder = tmp_path_factory.mktemp("recordings")
+
+    def unpack(name: str) -> Path:
+        if not (folder / name).exists():
+            with tarfile.open(_RECORDINGS / f"{name}.tar.xz") as tar:
+                tar.extractall(folder, filter="data")
+        return folder / name
+
+    return unpack
 
 
 @pytest.fixture

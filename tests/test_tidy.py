@@ -53,6 +53,14 @@ PRIVATE_NAMES_ALLOWED = {
     "tests/races/": "a planted race is a defect in the function that had it, private or not",
 }
 """Where tests may use private names of the code, with the reason."""
+TESTED_ELSEWHERE = {
+    "controller/core/api_requests": "controller/test_api_requests.py",
+    "tools/fleet": "replay/fleet",
+    "tools/incidents": "lab/incidents",
+    "tools/recordings/operations": "tools/recordings",
+}
+"""Packages without tests in the folder of their path, and where their tests are: the declarations
+of APIs are compared with the endpoint; the tools generate what other tests read."""
 FORBIDDEN_IN_FILES = {
     "a folder of one machine": re.compile(r"(?<![\w.])/(?:home|root|work|Users)/[\w.-]+/"),
     "the host of a package registry": re.compile(
@@ -144,6 +152,18 @@ def test_folder_of_tests_has_the_path_of_a_package() -> None:
         and any((ROOT / "tests" / folder).glob("test_*.py"))
     }
     assert [str(one) for one in sorted(tested) if not (ROOT / one / "__init__.py").exists()] == []
+
+
+def test_each_package_has_tests_in_the_folder_of_its_path() -> None:
+    """Or an entry in TESTED_ELSEWHERE, which names a folder or a file with tests."""
+    packages = [one.parent.relative_to(ROOT) for one in modules(*SHIPPED, "tools")]
+    without = {
+        str(one)
+        for one in packages
+        if (ROOT / one / "__init__.py").exists() and not any((ROOT / "tests" / one).rglob("test_*"))
+    }
+    assert sorted(without) == sorted(TESTED_ELSEWHERE)
+    assert [one for one in TESTED_ELSEWHERE.values() if not (ROOT / "tests" / one).exists()] == []
 
 
 def test_nothing_prints_below_the_command_line() -> None:

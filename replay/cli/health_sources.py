@@ -11,7 +11,6 @@ from msgspec import Struct, structs
 
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
 from controller.core.values import Broker
-from controller.core.znodes import topic_path
 from controller.operator.daemon_status import DaemonStatus, SessionStatus, ask_any
 from controller.operator.errors import NoDaemon
 from controller.settings.settings import ClusterAccess, ZooKeeperAccess
@@ -161,9 +160,6 @@ def from_zookeeper(
     connect, security = access
     while True:
         view = asyncio.run(live_znodes(connect, topics, security))
-        for one in topics:
-            if view.find(topic_path(one)) is None:
-                raise ReplayError(f"the cluster at {connect} has no topic {one}")
         cluster = cluster_of(view, 0, iso_time(time.time_ns()))
         brokers = registered_brokers(view)
         stuck, again_s = registrations.probe(

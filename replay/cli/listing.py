@@ -103,8 +103,8 @@ class Filter(msgspec.Struct):
         """Check that the log has the topic, partition and broker of the options. Raises
         ReplayError."""
         if self.named:
-            in_events = index.names() if index is not None else None
-            known = KnownNames(opened.reader, opened, in_events)
+            in_records = index.names() if index is not None else None
+            known = KnownNames(opened.reader, opened, in_records)
             for kind, name in self.named.items():
                 known.require(kind, name)
 

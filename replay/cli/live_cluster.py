@@ -14,6 +14,7 @@ from controller.operator.zookeeper_client import Znode as ReadZnode
 from controller.operator.zookeeper_client import ZooKeeperClient
 from controller.zookeeper.connection import PLAIN, ZooKeeperSecurity
 from controller.zookeeper.servers import ConnectString
+from replay.cluster_view.selecting import require_among
 from replay.errors import ReplayError
 from replay.world.tree import Tree, Znode
 from replay.znode_view import ZnodeView
@@ -30,13 +31,25 @@ async def live_znodes(
     connect: ConnectString, topics: Collection[str] = (), security: ZooKeeperSecurity = PLAIN
 ) -> ZnodeView:
     """The znodes of a cluster; of the topics only `topics`, if there are any. Raises ReplayError if
-    ZooKeeper is not reachable, or there is no Kafka cluster."""
-    found = await _read(connect, security, partial(read_cluster, topics=topics))
+    ZooKeeper is not reachable, or there is no Kafka cluster or topic of this name."""
+    found = await _read(connect, security, partial(read_topics, topics=topics))
     if not found:
         raise ReplayError(
             f"{shown(connect)} has no Kafka cluster: does --zookeeper have the brokers' chroot?"
         )
     return _view(found)
+
+
+async def read_topics(client: ZooKeeperClient, topics: Collection[str]) -> Mapping[str, ReadZnode]:
+    """What `read_cluster` returns. Raises ReplayError, which names the topics that exist, if a
+    cluster does not have one of `topics`."""
+    found = await read_cluster(client, topics)
+    missing = [one for one in topics if znodes.topic_path(one) not in found]
+    if found and missing:
+        existing = dict.fromkeys(await client.children(znodes.TOPICS), ())
+        for one in missing:
+            require_among(existing, one, None, "the cluster has no {}")
+    return found
 
 
 async def live_brokers_and_configs(
@@ -56,7 +69,7 @@ async def _read(
     try:
         async with ZooKeeperClient(connect, _TIMEOUT_MS, security) as client:
             return await read(client)
-    except ZooKeeperUnavailable as error:
+    except (ZooKeeperUnavailable, ReplayError) as error:
         raise ReplayError(f"{shown(connect)}: {error}") from error
 
 

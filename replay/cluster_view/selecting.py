@@ -1,4 +1,5 @@
-"""The part of a cluster that is about one topic or one partition."""
+"""The part of a cluster that is about one topic or one partition, and messages about names of
+topics, partitions and brokers that do not exist."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -7,6 +8,7 @@ from msgspec import structs
 from controller.core.znodes import Name
 from controller.suggestions import there_are
 from replay.cluster_view.views import ClusterView
+from replay.description.phrases import broker_list
 from replay.errors import ReplayError
 from replay.names import partition_name, partition_named
 
@@ -65,6 +67,15 @@ def require_among(
     if partition is not None and partition not in partitions[topic]:
         missing = absent.format(f"partition {partition_name(topic, partition)}")
         raise ReplayError(f"{missing}; topic {topic} has {ranges(partitions[topic])}")
+
+
+def require_broker_among(known: Iterable[int], broker: int, absent: str) -> None:
+    """Check that a broker is known. Raises as `require_among` does."""
+    ids = set(known)
+    if broker not in ids:
+        raise ReplayError(
+            f"{absent.format(f'broker {broker}')}; there are {broker_list(sorted(ids))}"
+        )
 
 
 def partitions_by_topic(names: Iterable[Name]) -> dict[str, set[int]]:

@@ -292,6 +292,12 @@ class ClusterView(Struct, frozen=True, kw_only=True):
         """The partitions of all topics."""
         return [one for topic in self.topics for one in topic.partitions]
 
+    def known_brokers(self) -> set[int]:
+        """The brokers that are registered, are assigned replicas, or have replicas to delete."""
+        assigned = {broker for one in self.partitions() for broker in one.replicas}
+        deleting = {one.broker for one in self.replica_deletions}
+        return {one.id for one in self.brokers} | assigned | deleting
+
 
 def reassignments_of(topics: list[TopicView], brokers: list[BrokerView]) -> list[ReassignmentView]:
     """The current reassignments, and what each waits for."""

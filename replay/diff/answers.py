@@ -25,10 +25,10 @@ def verdicts(base: Decision, head: Decision) -> Iterator[str]:
     `base` and `head` are the answers to the same request."""
     if not base.kind.startswith(ANSWER):
         return
-    ours, theirs = dict(_errors(base.content)), dict(_errors(head.content))
+    of_base, of_head = dict(_errors(base.content)), dict(_errors(head.content))
     names: dict[tuple[bool, int], list[str]] = defaultdict(list)
-    for name in dict.fromkeys([*ours, *theirs]):
-        before, after = (one.get(name, one.get(_WHOLE)) for one in (ours, theirs))
+    for name in dict.fromkeys([*of_base, *of_head]):
+        before, after = (one.get(name, one.get(_WHOLE)) for one in (of_base, of_head))
         if before is None or after is None:
             continue
         if (before == NONE) != (after == NONE):

@@ -412,10 +412,12 @@ def _with_effect(found: FoldResult) -> FoldResult:
 
 def _written_by_one(base: Sequence[Decision], head: Sequence[Decision]) -> set[str]:
     """The partitions whose states only one of the versions writes, or at another event."""
-    ours = {(one.key, one.seq): one for one in base}
-    theirs = {(one.key, one.seq): one for one in head}
+    of_base = {(one.key, one.seq): one for one in base}
+    of_head = {(one.key, one.seq): one for one in head}
     alone = [
-        one for key, one in (*ours.items(), *theirs.items()) if (key in ours) != (key in theirs)
+        one
+        for key, one in (*of_base.items(), *of_head.items())
+        if (key in of_base) != (key in of_head)
     ]
     return {name for one in alone for name in partitions_of(one)}
 

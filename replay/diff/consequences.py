@@ -18,14 +18,14 @@ _REPORTED_NS: Final = 50_000_000
 
 def consequences(base: FoldedLog, head: FoldedLog) -> list[str]:
     """One sentence for each consequence, with its partitions."""
-    of_head = {(one.topic, one.partition): one for one in head.timelines}
+    head_timelines = {(one.topic, one.partition): one for one in head.timelines}
     end_ns = max(base.end_ns, head.end_ns)
     partitions: dict[str, list[str]] = defaultdict(list)
-    for ours in base.timelines:
-        theirs = of_head.get((ours.topic, ours.partition))
-        if theirs is not None:
-            for text in _of_partition(ours, theirs, end_ns):
-                partitions[text].append(partition_name(ours.topic, ours.partition))
+    for of_base in base.timelines:
+        of_head = head_timelines.get((of_base.topic, of_base.partition))
+        if of_head is not None:
+            for text in _of_partition(of_base, of_head, end_ns):
+                partitions[text].append(partition_name(of_base.topic, of_base.partition))
     return [f"{phrases.some(names, ', ')}: {text}" for text, names in partitions.items()]
 
 
@@ -76,20 +76,20 @@ def _spans(base: Sequence[Sample], head: Sequence[Sample], end_ns: int) -> Itera
     """The times in which the partition exists, and is not being deleted, with both versions."""
     times = sorted({one.time_ns for one in (*base, *head)})
     for begin, end in pairwise([*times, end_ns]):
-        ours, theirs = _sample_at(base, begin), _sample_at(head, begin)
-        if ours and theirs and _is_in_use(ours) and _is_in_use(theirs):
-            yield end - begin, ours, theirs
+        of_base, of_head = _sample_at(base, begin), _sample_at(head, begin)
+        if of_base and of_head and _is_in_use(of_base) and _is_in_use(of_head):
+            yield end - begin, of_base, of_head
 
 
 def _offline(spans: Sequence[Span]) -> Iterator[str]:
     """The time without a live leader."""
-    ours = sum(spent_ns for spent_ns, base, _ in spans if not base.is_online)
-    theirs = sum(spent_ns for spent_ns, _, head in spans if not head.is_online)
-    if abs(ours - theirs) >= _REPORTED_NS:
-        how = "longer" if theirs > ours else "shorter"
+    of_base = sum(spent_ns for spent_ns, base, _ in spans if not base.is_online)
+    of_head = sum(spent_ns for spent_ns, _, head in spans if not head.is_online)
+    if abs(of_base - of_head) >= _REPORTED_NS:
+        how = "longer" if of_head > of_base else "shorter"
         yield (
-            f"offline {_seconds(abs(theirs - ours))} {how} with head"
-            f" ({_seconds(ours)} with base, {_seconds(theirs)} with head)"
+            f"offline {_seconds(abs(of_head - of_base))} {how} with head"
+            f" ({_seconds(of_base)} with base, {_seconds(of_head)} with head)"
         )
 
 
@@ -97,13 +97,13 @@ def _other_leaders(spans: Sequence[Span], last: int, other: int) -> Iterator[str
     """The leaders that head has for a time instead of those of base. The leaders at the end (`last`
     with base, `other` with head) are a separate sentence."""
     spent: Counter[tuple[int, int]] = Counter()
-    for spent_ns, ours, theirs in spans:
-        if ours.is_online and theirs.is_online:
-            spent[theirs.leader, ours.leader] += spent_ns
+    for spent_ns, of_base, of_head in spans:
+        if of_base.is_online and of_head.is_online:
+            spent[of_head.leader, of_base.leader] += spent_ns
     found = [
-        f"by {theirs} instead of {ours} for {_seconds(spent_ns)}"
-        for (theirs, ours), spent_ns in spent.items()
-        if theirs != ours and (theirs, ours) != (other, last) and spent_ns >= _REPORTED_NS
+        f"by {of_head} instead of {of_base} for {_seconds(spent_ns)}"
+        for (of_head, of_base), spent_ns in spent.items()
+        if of_head != of_base and (of_head, of_base) != (other, last) and spent_ns >= _REPORTED_NS
     ]
     if found:
         yield f"led {' and '.join(found)}" + (", then as before" if last == other else "")

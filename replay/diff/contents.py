@@ -39,13 +39,13 @@ class DecisionPair(Struct, frozen=True):
 def pair_by_subject(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[DecisionPair]:
     """Pair decisions with the same subject. Partitions with the same content are left out, whatever
     batches they are sent in."""
-    of_base, of_head = _by_subject(base), _by_subject(head)
-    for subject in dict.fromkeys([*of_base, *of_head]):
-        ours, theirs = of_base.get(subject, []), of_head.get(subject, [])
-        if _has_partitions(ours) or _has_partitions(theirs):
-            yield from _batches(ours, theirs)
+    base_subjects, head_subjects = _by_subject(base), _by_subject(head)
+    for subject in dict.fromkeys([*base_subjects, *head_subjects]):
+        of_base, of_head = base_subjects.get(subject, []), head_subjects.get(subject, [])
+        if _has_partitions(of_base) or _has_partitions(of_head):
+            yield from _batches(of_base, of_head)
         else:
-            yield from _one_by_one(ours, theirs)
+            yield from _one_by_one(of_base, of_head)
 
 
 def partitions_of(decision: Decision) -> tuple[str, ...]:
@@ -94,16 +94,16 @@ def _by_subject(decisions: Iterable[Decision]) -> dict[Subject, list[Decision]]:
 
 
 def _one_by_one(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[DecisionPair]:
-    for ours, theirs in _pairs_by_event(base, head):
-        if ours is None or theirs is None:
-            one = ours or theirs
+    for of_base, of_head in _pairs_by_event(base, head):
+        if of_base is None or of_head is None:
+            one = of_base or of_head
             assert one is not None, "a pair has at least one"
-            yield DecisionPair(ours, theirs, (), touched_by(one))
+            yield DecisionPair(of_base, of_head, (), touched_by(one))
             continue
-        differences = tuple(_differences("", ours.content, theirs.content))
+        differences = tuple(_differences("", of_base.content, of_head.content))
         if differences:
-            names = dict.fromkeys([*touched_by(ours), *touched_by(theirs)])
-            yield DecisionPair(ours, theirs, differences, tuple(names))
+            names = dict.fromkeys([*touched_by(of_base), *touched_by(of_head)])
+            yield DecisionPair(of_base, of_head, differences, tuple(names))
 
 
 def _pairs_by_event(
@@ -152,12 +152,12 @@ Item = tuple[str, str, Any]
 
 def _batches(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[DecisionPair]:
     """Compare requests of one kind to one broker partition by partition."""
-    ours, theirs = _without_common(base, head), _without_common(head, base)
+    of_base, of_head = _without_common(base, head), _without_common(head, base)
     others: dict[str, list[tuple[Decision, Any]]] = defaultdict(list)
-    for place, items in theirs.items():
+    for place, items in of_head.items():
         for name, _, content in items:
             others[name].append((head[place], content))
-    for place, items in ours.items():
+    for place, items in of_base.items():
         pairs: dict[int, list[tuple[Decision, str, Any, Any]]] = defaultdict(list)
         alone = []
         for name, _, content in items:

@@ -115,9 +115,9 @@ def _is_to_clients(kind: str) -> bool:
 def divergences(base: Sequence[Decision], head: Sequence[Decision]) -> list[DecisionDivergence]:
     """All decisions that differ, in order."""
     matched = match(base, head)
-    ours = [base[place] for place in matched.base_only]
-    theirs = [head[place] for place in matched.head_only]
-    found = [_of_pair(one) for one in pair_by_subject(ours, theirs)]
+    of_base = [base[place] for place in matched.base_only]
+    of_head = [head[place] for place in matched.head_only]
+    found = [_of_pair(one) for one in pair_by_subject(of_base, of_head)]
     found += [_of_reordered(one, base, head) for one in matched.reordered]
     reordered = {one.pair for one in matched.reordered if not one.is_harmless}
     for pair, late_ns in _late(matched, base, head):
@@ -143,11 +143,11 @@ def first_difference(base: Sequence[Decision], head: Sequence[Decision]) -> int 
 
     The decisions of an imported log are ordered by session, so they are sorted here.
     """
-    for ours, theirs in zip_longest(sorted(base, key=_seq_of), sorted(head, key=_seq_of)):
-        if ours is None or theirs is None:
-            return (ours or theirs).seq
-        if ours.key != theirs.key or _late_ns(ours, theirs):
-            return min(ours.seq, theirs.seq)
+    for of_base, of_head in zip_longest(sorted(base, key=_seq_of), sorted(head, key=_seq_of)):
+        if of_base is None or of_head is None:
+            return (of_base or of_head).seq
+        if of_base.key != of_head.key or _late_ns(of_base, of_head):
+            return min(of_base.seq, of_head.seq)
     return None
 
 
@@ -276,22 +276,22 @@ def _of_pair(one: DecisionPair) -> DecisionDivergence:
 def _of_reordered(
     one: ReorderedDecision, base: Sequence[Decision], head: Sequence[Decision]
 ) -> DecisionDivergence:
-    ours, passed = base[one.pair[0]], base[one.passes[0]]
+    moved, passed = base[one.pair[0]], base[one.passes[0]]
     how = "after" if one.pair[0] < one.passes[0] else "before"
     channels = (
-        f"both on {ours.channel}"
-        if ours.channel == passed.channel
-        else f"{ours.channel} and {passed.channel}"
+        f"both on {moved.channel}"
+        if moved.channel == passed.channel
+        else f"{moved.channel} and {passed.channel}"
     )
     text = f"head makes this decision {how} {passed.kind} {passed.target} ({channels})"
-    found = _divergence("reordered", ours, head[one.pair[1]], touched_by(ours), (text,))
+    found = _divergence("reordered", moved, head[one.pair[1]], touched_by(moved), (text,))
     found.is_harmless = one.is_harmless
     return found
 
 
-def _of_late(ours: Decision, theirs: Decision, late_ns: int) -> DecisionDivergence:
-    time = DecisionDifference(_TIME, f"event {ours.seq}", f"event {theirs.seq}")
-    return _divergence("changed", ours, theirs, touched_by(ours), (_lateness(late_ns),), (time,))
+def _of_late(base: Decision, head: Decision, late_ns: int) -> DecisionDivergence:
+    time = DecisionDifference(_TIME, f"event {base.seq}", f"event {head.seq}")
+    return _divergence("changed", base, head, touched_by(base), (_lateness(late_ns),), (time,))
 
 
 def _divergence(
@@ -337,11 +337,11 @@ def _details(one: DecisionPair) -> Iterator[str]:
     late_ns = _late_ns(one.base, one.head) if one.base and one.head else 0
     if one.head and late_ns:
         yield f"{_lateness(late_ns)}, at event {one.head.seq}"
-    ours, theirs = _choices(one.base), _choices(one.head)
-    for name in dict.fromkeys([*ours, *theirs]):
-        if ours.get(name) == theirs.get(name):
+    of_base, of_head = _choices(one.base), _choices(one.head)
+    for name in dict.fromkeys([*of_base, *of_head]):
+        if of_base.get(name) == of_head.get(name):
             continue
-        for side, choices in (("base", ours), ("head", theirs)):
+        for side, choices in (("base", of_base), ("head", of_head)):
             if name in choices:
                 yield f"{side}, {name}: {_choice(choices[name])}"
 

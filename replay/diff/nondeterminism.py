@@ -34,8 +34,8 @@ def find_nondeterminism(
     """The first decision that differs, or None. The decisions are those of one version."""
     # The decisions of an imported log are ordered by session.
     pairs = zip_longest(sorted(one, key=_seq_of), sorted(other, key=_seq_of))
-    ours, theirs = next((pair for pair in pairs if pair[0] != pair[1]), (None, None))
-    differing = [each for each in (ours, theirs) if each is not None]
+    of_one, of_other = next((pair for pair in pairs if pair[0] != pair[1]), (None, None))
+    differing = [each for each in (of_one, of_other) if each is not None]
     if not differing:
         return None
     first = min(differing, key=_seq_of)
@@ -46,7 +46,7 @@ def find_nondeterminism(
         first.time_ns,
         first.event,
         first.cause,
-        (_text(ours), _text(theirs)),
+        (_text(of_one), _text(of_other)),
     )
 
 

@@ -199,10 +199,10 @@ def _python_for(reference: str, required: list[str], cache: Path) -> str:
     environment."""
     wanted = _normalized(required)
     try:
-        ours = _normalized(_without_extras(requires("refold") or []))
+        installed = _normalized(_without_extras(requires("refold") or []))
     except PackageNotFoundError:
-        ours = wanted
-    if wanted == ours:
+        installed = wanted
+    if wanted == installed:
         return sys.executable
     name = hashlib.blake2b("\n".join(wanted).encode(), digest_size=16).hexdigest()
     folder = cache / "environments" / name

@@ -61,10 +61,10 @@ def changes_between(base: CoreSource, head: CoreSource) -> Changes:
     removed: list[ChangedFunction] = []
     written: list[ChangedFunction] = []
     hunks: list[Hunk] = []
-    ours = _changed(base.functions, head.functions)
-    theirs = _changed(head.functions, base.functions)
-    counterparts = _counterparts(theirs, ours)
-    for function, before in zip(theirs, counterparts, strict=True):
+    changed_in_base = _changed(base.functions, head.functions)
+    changed_in_head = _changed(head.functions, base.functions)
+    counterparts = _counterparts(changed_in_head, changed_in_base)
+    for function, before in zip(changed_in_head, counterparts, strict=True):
         places = _hunks(before, function)
         hunks += places
         gone = tuple(part for one in places if not one.new for part in one.old)
@@ -74,7 +74,7 @@ def changes_between(base: CoreSource, head: CoreSource) -> Changes:
         if new or not gone:
             # If only parameters or decorators differ, the first statement counts for them.
             written.append(ChangedFunction(function, new or function.statements[:1]))
-    gone_functions = [one for one in ours if one not in counterparts]
+    gone_functions = [one for one in changed_in_base if one not in counterparts]
     removed += [ChangedFunction(one, one.statements) for one in gone_functions]
     hunks += [Hunk(one, None, one.statements, ()) for one in gone_functions]
     known = {one.digest for one in base.values}

@@ -13,7 +13,7 @@ from replay.index.every_imported_fact import (
     placed_znode_fact,
 )
 from replay.index.log_pass import REPORTED_EVERY, LogPass
-from replay.index.postings import PROCEDURE, RULE, Postings
+from replay.index.postings import DECISION, PROCEDURE, RULE, Postings
 from replay.index.store import About, IndexWriter
 from replay.inspect.at import SnapshotSchedule
 from replay.inspect.projections import snapshot_of
@@ -71,7 +71,7 @@ class ImportedPass(LogPass):
         listed = one.listed
         self._writer.add_decision(one)
         names = (f"kind {listed.kind}", f"term {listed.term}", *listed.subjects)
-        self._postings.add("decision ", names, listed.seq)
+        self._postings.add(DECISION, names, listed.seq)
         self._postings.add(RULE, (listed.rule,), listed.seq)
         self._write_many_postings()
 

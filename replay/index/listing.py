@@ -15,7 +15,7 @@ from controller.core.canonical import decode_command, decode_reason
 from controller.core.commands import Command, CommandId, Issued
 from controller.core.events import Recorded
 from eventstore.records import CommandRecord, EventRecord
-from replay.index.postings import RULE
+from replay.index.postings import DECISION, RULE
 from replay.index.store import Index
 from replay.listing.imported import CLASSIFIED_WITHIN, RecordDescriber
 from replay.listing.recorded import EventDescriber
@@ -102,7 +102,7 @@ def decision_numbers(
     return _matching(index, keys)
 
 
-_KIND: Final = "decision kind "
+_KIND: Final = f"{DECISION}kind "
 
 
 def _matching(index: Index, keys: list[list[str]]) -> set[int]:

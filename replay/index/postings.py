@@ -44,6 +44,7 @@ _COMMANDS_REMEMBERED: Final = 100_000
 _REASONS_REMEMBERED: Final = 4096
 RULE: Final = "rule "
 PROCEDURE: Final = "procedure "
+DECISION: Final = "decision "
 """The keys of postings begin with these."""
 _ID: Final = re.compile("[0-9a-f]{32}")
 
@@ -145,7 +146,7 @@ class _StoredCommands:
         self._named[CommandId(seq, record.ordinal)] = found
         postings.add(RULE, (_rule(record.reason),), seq)
         of_kind = (f"kind {record.kind}", f"term {record.term}")
-        postings.add("decision ", (*of_kind, *found.subjects), seq)
+        postings.add(DECISION, (*of_kind, *found.subjects), seq)
         if len(self._named) > _COMMANDS_REMEMBERED:
             del self._named[next(iter(self._named))]
 
@@ -248,7 +249,7 @@ class FoldPostings:
         found = self._inexact[issued.id] = _named_by(issued.command)
         of_kind = (f"kind {kind_of(issued.command)}", f"term {issued.term}")
         postings.add(RULE, (issued.reason.rule,), seq)
-        postings.add("decision ", (*of_kind, *found.subjects), seq)
+        postings.add(DECISION, (*of_kind, *found.subjects), seq)
         if len(self._inexact) > _COMMANDS_REMEMBERED:
             del self._inexact[next(iter(self._inexact))]
 

@@ -31,9 +31,10 @@ from eventstore import folders
 from eventstore.errors import LogCorrupt, from_os, from_sqlite
 from eventstore.reader import LogReader
 from replay.index.every_fact import WITH_PARTITIONS, MovesRange, Place, PlacedFact
-from replay.index.postings import Pages, numbers_of
+from replay.index.postings import DECISION, Pages, numbers_of
 from replay.listing.imported import DerivedDecision
 from replay.logs.caches import stamp_of
+from replay.names import BROKER
 from replay.why.facts import AnyFact
 from replay.why.znode_history import ControllerFromLogs
 
@@ -305,8 +306,11 @@ class Index:
         return next((name for (name,) in self._query(sql, id, seq)), id)
 
     def names(self) -> set[str]:
-        """The subjects of all events, as SubjectsOfRecords returns them."""
-        return {name for (name,) in self._query("select name from names")}
+        """The subjects of all events, as SubjectsOfRecords returns them, and the brokers of
+        decisions."""
+        brokers = self.keys(f"{DECISION}{BROKER}")
+        in_events = {name for (name,) in self._query("select name from names")}
+        return in_events | {one.removeprefix(DECISION) for one in brokers}
 
     def moves(self, places: Iterable[Place], last_seq: int) -> list[MovesRange]:
         """The ranges of moves in these places that begin up to an event, in order."""

@@ -7,16 +7,18 @@ from typing import Final
 
 from controller.suggestions import there_are
 from eventstore.reader import LogReader
-from replay.cluster_view.selecting import partitions_by_topic, require_among
-from replay.description.phrases import broker_list
+from replay.cluster_view.selecting import (
+    partitions_by_topic,
+    require_among,
+    require_broker_among,
+)
 from replay.errors import ReplayError
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import OpenedLog
 from replay.logs.opened_broker_log import BrokerLog
 from replay.logs.subject_index import SubjectsOfRecords
-from replay.names import broker_named, partition_named
+from replay.names import BROKER, broker_named, partition_named
 
-_BROKER: Final = "broker "
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 """Timers have other names."""
 _ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -30,21 +32,19 @@ class KnownNames:
         self,
         reader: LogReader,
         opened: OpenedLog | BrokerLog | None,
-        in_events: Iterable[str] | None = None,
+        in_records: Iterable[str] | None = None,
     ) -> None:
-        """`in_events` are the subjects of the events; None: read the whole log. Without `opened`,
-        names that are only in its first state are unknown. Raises ReplayError, LogError."""
-        names = set(_names_in_events(reader) if in_events is None else in_events)
+        """`in_records` are the subjects of the events and the brokers of the decisions; None: read
+        the whole log. Without `opened`, names that are only in its first state are unknown. Raises
+        ReplayError, LogError."""
+        names = set(_names_in_records(reader) if in_records is None else in_records)
         if opened is not None and not isinstance(opened, BrokerLog):
             cluster = cluster_at(opened, reader.last_seq)
-            partitions = cluster.partitions()
             names.update(one.name for one in cluster.topics)
-            names.update(one.name for one in partitions)
-            ids = {*(one.id for one in cluster.brokers)}
-            ids.update(broker for one in partitions for broker in one.replicas)
-            names.update(f"{_BROKER}{one}" for one in ids)
+            names.update(one.name for one in cluster.partitions())
+            names.update(f"{BROKER}{one}" for one in cluster.known_brokers())
         self._names = names
-        self.brokers = {one for one in names if one.startswith(_BROKER)}
+        self.brokers = {one for one in names if one.startswith(BROKER)}
         legal = {one for one in names if _NAME.fullmatch(one) and not _is_of_id(one)}
         self.partitions = {one for one in legal if _topic_of(one) in legal}
         self.topics = legal - self.partitions
@@ -61,8 +61,8 @@ class KnownNames:
         elif kind == "partition":
             require_among(self._by_topic(), *partition_named(name), absent)
         elif kind == "broker":
-            ids = broker_list(sorted(map(broker_named, self.brokers))) or "none"
-            raise ReplayError(f"{absent.format(name)}; there are {ids}")
+            known_ids = map(broker_named, self.brokers)
+            require_broker_among(known_ids, broker_named(name), absent)
         known = self.topics | self.partitions | self.brokers
         raise ReplayError(f"{absent.format(f'{kind} {name}')}; {there_are(name, known)}")
 
@@ -71,10 +71,13 @@ class KnownNames:
         return of_topics | partitions_by_topic(map(partition_named, self.partitions))
 
 
-def _names_in_events(reader: LogReader) -> Iterator[str]:
+def _names_in_records(reader: LogReader) -> Iterator[str]:
     subjects_of = SubjectsOfRecords(reader)
     for record in reader.events():
         yield from subjects_of(record)
+    # Other subjects of a command may be no names: those of a notice are parts of a text.
+    for command in reader.commands():
+        yield from (one for one in subjects_of.of_command(command) if one.startswith(BROKER))
 
 
 def _is_of_id(name: str) -> bool:

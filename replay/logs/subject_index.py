@@ -84,7 +84,7 @@ class SubjectsOfRecords:
             return ()
         found = dict.fromkeys(subjects_of_event(event, str))
         if isinstance(event, _OUTCOMES):
-            found |= dict.fromkeys(self._of_command(event.command, record.seq))
+            found |= dict.fromkeys(self._of_outcome(event.command, record.seq))
         return found
 
     def _in_broker_log(self, record: EventRecord) -> Iterable[str]:
@@ -92,7 +92,7 @@ class SubjectsOfRecords:
         found = dict.fromkeys(subjects_of_broker(event))
         command = getattr(event, "command", None)
         if command is not None:
-            found |= dict.fromkeys(self._of_command(command, record.seq))
+            found |= dict.fromkeys(self._of_outcome(command, record.seq))
         return found
 
     def _in_imported_log(self, record: EventRecord) -> Iterable[str]:
@@ -103,7 +103,7 @@ class SubjectsOfRecords:
             self._imported = RecordSubjects(chroot)
         return self._imported(encoding.decode_event(record.payload))
 
-    def _of_command(self, command: commands.CommandId, seq: int) -> tuple[str, ...]:
+    def _of_outcome(self, command: commands.CommandId, seq: int) -> tuple[str, ...]:
         if self._first_cause is None or command.cause < self._first_cause:
             self._first_cause = command.cause
             self._commands = self._reader.commands(command.cause)
@@ -118,11 +118,15 @@ class SubjectsOfRecords:
             return subjects_of_broker(decode_broker_command(body))
         return subjects_of_command(decode_command(body))
 
-    def _remember(self, record: CommandRecord) -> None:
+    def of_command(self, record: CommandRecord) -> tuple[str, ...]:
+        """The subjects of a command; none if its body is not stored or has an unknown kind."""
         try:
-            found = tuple(dict.fromkeys(self._of_body(record.body or b"")))
+            return tuple(dict.fromkeys(self._of_body(record.body or b"")))
         except msgspec.DecodeError:
-            return
+            return ()
+
+    def _remember(self, record: CommandRecord) -> None:
+        found = self.of_command(record)
         if not found:
             return
         self._subjects[record.cause, record.ordinal] = found

@@ -11,7 +11,6 @@ from msgspec import Struct, structs
 from controller.core import znodes
 from controller.core.configuration import Configuration
 from controller.core.znodes import Name
-from replay.errors import ReplayError
 from replay.explore.from_log.schedule import RunFromLog, Schedule
 from replay.explore.verdict import input_line
 from replay.names import partition_name
@@ -249,11 +248,3 @@ def nearest(causes: Iterable[Cause], seq: int) -> str:
     """The causes around an event, as a hint for what to name instead."""
     known = sorted(causes, key=lambda one: abs(one.seq - seq))[:3]
     return ", ".join(f"event {one.seq} ({in_words(one)})" for one in known)
-
-
-def require_broker(brokers: Iterable[int], broker: int) -> None:
-    """Check that a broker is part of the cluster. Raises ReplayError, which names its brokers."""
-    known = sorted(brokers)
-    if broker not in known:
-        names = ", ".join(map(str, known))
-        raise ReplayError(f"broker {broker} does not exist in the log; its brokers are {names}")

@@ -7,6 +7,7 @@ from msgspec import Struct, structs
 
 from controller.core.znodes import Name
 from controller.suggestions import there_are
+from replay.cluster_view.selecting import require_broker_among
 from replay.errors import ReplayError
 from replay.names import partition_name, partition_named
 from replay.what_if.causes import (
@@ -17,7 +18,6 @@ from replay.what_if.causes import (
     causes_shown_by,
     in_words,
     nearest,
-    require_broker,
 )
 from replay.what_if.history import cluster_state_at
 from replay.what_if.incident import Incident
@@ -203,6 +203,7 @@ class _ChangeApplier:
             kill = KillController(at_ms, self._incident.process, "same", _RESTARTS_MS)
             self._add(seq, Cause(seq, at_ms, kill), "the controller crashed")
             return
+        self._require(broker, f"--crash {text}")
         if not self._is_registered(broker, seq):
             raise ReplayError(
                 f"--crash {text}: broker {broker} is not registered after event {seq}"
@@ -217,6 +218,7 @@ class _ChangeApplier:
             kill = KillController(at_ms, self._incident.process, "same", 0)
             self._add(seq, Cause(seq, at_ms, kill), "the controller restarted")
             return
+        self._require(broker, f"--restart {text}")
         # The process ends or starts at the event; the cause is what a controller sees later.
         if self._is_registered(broker, seq):
             cause = Cause(seq, at_ms + BOUNCED_AFTER_MS, BrokerBounced(broker))
@@ -249,11 +251,12 @@ class _ChangeApplier:
         self._add(seq, Cause(seq, at_ms, cancel), f"the reassignment of {names} was cancelled")
 
     def _is_registered(self, broker: int, seq: int) -> bool:
-        """Whether a broker is registered at event `seq`. Raises ReplayError if the cluster does not
-        have it."""
-        incident = self._incident
-        require_broker(incident.brokers, broker)
-        return broker in cluster_state_at(incident.history.changes, seq, 0).brokers
+        """Whether a broker is registered at event `seq`."""
+        return broker in cluster_state_at(self._incident.history.changes, seq, 0).brokers
+
+    def _require(self, broker: int, option: str) -> None:
+        """Check that the cluster has a broker. Raises ReplayError."""
+        require_broker_among(self._incident.brokers, broker, f"{option}: the log has no {{}}")
 
     def _add(self, seq: int, cause: Cause, text: str) -> None:
         # The continuation begins after this event, and its causes are those of later events.

@@ -14,8 +14,12 @@ from msgspec import Struct, structs
 
 from controller.core.values import NO_LEADER
 from controller.core.znodes import Name
-from controller.suggestions import did_you_mean
-from replay.cluster_view.selecting import partitions_by_topic, require_among
+from controller.suggestions import there_are
+from replay.cluster_view.selecting import (
+    partitions_by_topic,
+    require_among,
+    require_broker_among,
+)
 from replay.errors import ReplayError
 from replay.explore.run import Run
 from replay.explore.verdict import invariant_names
@@ -32,7 +36,9 @@ from replay.what_if.running import HistoryRecorder, lost_records, run_to_end
 from replay.world.inputs import Input
 from replay.world.scenario import Scenario
 
-GRAMMAR: Final = "an invariant of docs/invariants.md, or `PARTITION offline`, `leader N` or `lost`"
+_OPTION: Final = "--invariant"
+_ABSENT: Final = f"{_OPTION}: the log has no {{}}"
+_OF_PARTITION: Final = "`PARTITION offline`, `PARTITION leader N` or `PARTITION lost`"
 
 _QUIET_MS: Final = 90_000
 """How long invariants about recovery need after the last fault."""
@@ -65,26 +71,32 @@ def condition_of(text: str, incident: Incident) -> Condition:
     try:
         topic, number = partition_named(words[0] if words else "")
     except ValueError:
-        raise _unknown(text) from None
-    match words[1:]:
-        case ["offline"]:
-            found = PartitionCondition(topic, number, "offline")
-        case ["lost"]:
-            found = PartitionCondition(topic, number, "lost")
-        case ["leader", broker] if broker.isdecimal() and int(broker) in incident.brokers:
-            found = PartitionCondition(topic, number, "leader", int(broker))
-        case _:
-            raise _unknown(text)
+        raise _no_condition(text) from None
+    found = _condition_of_partition((topic, number), words[1:])
+    if found is None:
+        raise ReplayError(f"{_OPTION} {text!r} is not {_OF_PARTITION}")
     known = {one.name for one in incident.history.changes if isinstance(one, PartitionChange)}
-    require_among(partitions_by_topic(known), topic, number, "--invariant: the log has no {}")
+    require_among(partitions_by_topic(known), topic, number, _ABSENT)
+    if found.what == "leader":
+        require_broker_among(incident.brokers, found.leader, _ABSENT)
     return found
 
 
-def _unknown(text: str) -> ReplayError:
-    question = did_you_mean(text, invariant_names())
-    hint = f"; {question}" if question else ""
+def _condition_of_partition(name: Name, words: Sequence[str]) -> PartitionCondition | None:
+    match words:
+        case ["offline"]:
+            return PartitionCondition(*name, "offline")
+        case ["lost"]:
+            return PartitionCondition(*name, "lost")
+        case ["leader", broker] if broker.isdecimal():
+            return PartitionCondition(*name, "leader", int(broker))
+    return None
+
+
+def _no_condition(text: str) -> ReplayError:
+    known = there_are(text, invariant_names(), shown=None)
     return ReplayError(
-        f"--invariant {text!r} is not {GRAMMAR}, with a broker of the log as N{hint}"
+        f"{_OPTION} {text!r} is not {_OF_PARTITION}, and no invariant has this name; {known}"
     )
 
 

@@ -136,33 +136,33 @@ def differences(base: Outcome, other: Outcome) -> list[OutcomeDifference]:
     found: list[OutcomeDifference] = []
     for name in sorted(base.keys() | other.keys()):
         partition = f"{name[0]}-{name[1]}"
-        ours, theirs = base.get(name), other.get(name)
-        if ours is None or theirs is None:
+        of_base, of_other = base.get(name), other.get(name)
+        if of_base is None or of_other is None:
             differing: Iterable[OutcomeAspect] = (OutcomeAspect.EXISTS,)
         else:
-            differing = _differing(ours, theirs)
+            differing = _differing(of_base, of_other)
         found += [
-            OutcomeDifference(partition, what, text_of(what, ours), text_of(what, theirs))
+            OutcomeDifference(partition, what, text_of(what, of_base), text_of(what, of_other))
             for what in differing
         ]
     return found
 
 
-def _differing(ours: PartitionOutcome, theirs: PartitionOutcome) -> Iterable[OutcomeAspect]:
-    if ours.leader != theirs.leader:
+def _differing(base: PartitionOutcome, other: PartitionOutcome) -> Iterable[OutcomeAspect]:
+    if base.leader != other.leader:
         yield OutcomeAspect.LEADER
-    if ours.isr != theirs.isr:
+    if base.isr != other.isr:
         yield OutcomeAspect.ISR
-    if sorted(ours.replicas) != sorted(theirs.replicas):
+    if sorted(base.replicas) != sorted(other.replicas):
         yield OutcomeAspect.REPLICAS
-    if ours.target != theirs.target:
+    if base.target != other.target:
         yield OutcomeAspect.REASSIGNMENT
-    if ours.unclean != theirs.unclean:
+    if base.unclean != other.unclean:
         yield OutcomeAspect.UNCLEAN
-    if abs(ours.offline_ms - theirs.offline_ms) >= TOLERANCE_MS:
+    if abs(base.offline_ms - other.offline_ms) >= TOLERANCE_MS:
         yield OutcomeAspect.OFFLINE
-    is_known = ours.lost_all is not None and theirs.lost_all is not None
-    if is_known and _loses(ours) != _loses(theirs):
+    is_known = base.lost_all is not None and other.lost_all is not None
+    if is_known and _loses(base) != _loses(other):
         yield OutcomeAspect.LOST
 
 

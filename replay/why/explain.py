@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from replay.cluster_view.selecting import require
+from replay.cluster_view.selecting import require, require_broker_among
 from replay.cluster_view.views import NO_BROKER
 from replay.description.phrases import broker_list
 from replay.errors import ReplayError
@@ -59,20 +59,20 @@ def explain_terms(
 
 def _require_broker(history: History, broker: int) -> None:
     cluster = history.cluster
-    is_replica = any(broker in one.replicas for one in cluster.partitions())
-    is_known = any(isinstance(one, BrokerChanged) and one.broker == broker for one in history.facts)
-    if cluster.broker(broker) is None and not is_replica and not is_known:
-        if broker == history.daemon:
-            raise ReplayError(
-                f"{broker} is the broker id of the daemon that recorded this log: a daemon is not "
-                "registered and has no replicas; `refold why LOG` and `--term` explain its role"
-            )
-        known = broker_list([one.id for one in cluster.brokers])
-        advice = "correct the id, or choose an earlier event with --at"
+    registered = {one.broker for one in history.facts if isinstance(one, BrokerChanged)}
+    known = cluster.known_brokers() | registered
+    if broker == history.daemon and broker not in known:
         raise ReplayError(
-            f"no broker {broker} at event {cluster.seq}: it has no replica then, and was not "
-            f"registered; registered are {known}: {advice}"
+            f"{broker} is the broker id of the daemon that recorded this log: a daemon is not "
+            "registered and has no replicas; `refold why LOG` and `--term` explain its role"
         )
+    try:
+        require_broker_among(known, broker, f"no {{}} at event {cluster.seq}")
+    except ReplayError as error:
+        raise ReplayError(
+            f"{error}. No earlier event of the log is about its registration: correct the id, or "
+            "choose another event with --at"
+        ) from error
 
 
 def _require_term(history: History, term: int) -> None:

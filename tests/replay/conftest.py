@@ -1,28 +1,11 @@
-"""The recordings in tests/recordings, unpacked and imported."""
+"""The recordings in tests/recordings, imported."""
 
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from replay.stock_clusters.imports.importing import Selection, import_source
-
-RECORDINGS = Path(__file__).parents[1] / "recordings"
-
-
-@pytest.fixture(scope="session")
-def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Returns the folder of a recording, which tests must not change."""
-    folder = tmp_path_factory.mktemp("recordings")
-
-    def unpack(name: str) -> Path:
-        if not (folder / name).exists():
-            with tarfile.open(RECORDINGS / f"{name}.tar.xz") as tar:
-                tar.extractall(folder, filter="data")
-        return folder / name
-
-    return unpack
 
 
 @pytest.fixture(scope="session")

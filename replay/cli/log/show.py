@@ -27,6 +27,7 @@ from replay.description.as_json import (
 from replay.errors import ReplayError
 from replay.logs.packed import log_at
 from replay.logs.subject_index import SubjectsOfRecords
+from replay.names import BROKER
 from replay.times import iso_time
 
 TEXT_CHARACTERS_MAX: Final = 1000
@@ -114,7 +115,8 @@ def _require_subject(reader: LogReader, subject: str) -> None:
             # A log that cannot be folded can still be shown.
             opened = stack.enter_context(open_any_log(reader.path))
         known = KnownNames(reader, opened)
-    known.require("broker" if subject.startswith("broker ") else "subject", subject)
+    is_broker = subject.startswith(BROKER) and subject.removeprefix(BROKER).isdecimal()
+    known.require("broker" if is_broker else "subject", subject)
 
 
 def tail(

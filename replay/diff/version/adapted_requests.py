@@ -77,13 +77,13 @@ def adapt_state(path: str, own: Znode | None, logged: Znode | None) -> Znode | N
     if own is None or logged is None:
         return None
     try:
-        ours = znodes.read_state(path, own.data, own.version)
-        theirs = znodes.read_state(path, logged.data, logged.version)
+        own_state = znodes.read_state(path, own.data, own.version)
+        logged_state = znodes.read_state(path, logged.data, logged.version)
     except ZnodeError:
         return None
-    if ours.leader not in theirs.isr:
+    if own_state.leader not in logged_state.isr:
         return None
-    data = znodes.write_state(structs.replace(ours, isr=theirs.isr))
+    data = znodes.write_state(structs.replace(own_state, isr=logged_state.isr))
     return znode_of(data, version=own.version + 1, czxid=own.czxid)
 
 

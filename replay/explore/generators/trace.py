@@ -72,8 +72,8 @@ class Trace:
         return self._past.get(second.cause, _NONE).get(receiver, 0) >= first.id
 
     def _is_dependent(self, one: Delivery, other: Delivery) -> bool:
-        ours, theirs = self._subjects[one.id], self._subjects[other.id]
-        return ours is None or theirs is None or not ours.isdisjoint(theirs)
+        of_one, of_other = self._subjects[one.id], self._subjects[other.id]
+        return of_one is None or of_other is None or not of_one.isdisjoint(of_other)
 
     def digest(self) -> int:
         """A hash that two traces have in common if they differ only in the order of deliveries that

@@ -269,10 +269,10 @@ def _differing(
 ) -> Iterator[str]:
     """The rules of recorded decisions that the version does not make, or makes differently."""
     matched = match(base, head)
-    ours = [base[place] for place in matched.base_only]
-    theirs = [head[place] for place in matched.head_only]
+    of_base = [base[place] for place in matched.base_only]
+    of_head = [head[place] for place in matched.head_only]
     otherwise = {
-        id(one.base): one.base for one in pair_by_subject(ours, theirs) if one.base is not None
+        id(one.base): one.base for one in pair_by_subject(of_base, of_head) if one.base is not None
     }
     yield from (one.rule for one in otherwise.values())
     for one in found:

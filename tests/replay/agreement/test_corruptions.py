@@ -6,13 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer import Typer
-from typer.testing import CliRunner
 
 from replay.agreement.comparison import agree, temporary_import
 from replay.agreement.results import AgreementResult
 from replay.stock_clusters.imports.importing import Selection
-from tools.agreement import corruptions
 from tools.agreement.corruptions import trials
 from tools.zookeeper_log.corruption import Corruption, corrupt
 
@@ -22,9 +19,6 @@ _SECOND_ELECTION = 202
 """A seed that drops the election of the second term in broker-crash-2."""
 _SAME_AGAIN = 44
 """A seed that drops a write whose content was in the znode before, in reassignments-6019352."""
-
-app = Typer()
-app.command()(corruptions.main)
 
 
 def corrupted(folder: Path, copy: Path, how: str, seed: int) -> tuple[Corruption, AgreementResult]:
@@ -164,30 +158,3 @@ def test_decisions_after_a_corruption_agree(recording: str, folder_of: Get, tmp_
 def agree_with(source: Path) -> AgreementResult:
     with temporary_import(source, Selection(), lambda *_: None) as log:
         return agree(log)
-
-
-# The tool -------------------------------------------------------------------------------------
-
-
-def test_tool_counts_reported_corruptions(folder_of: Get) -> None:
-    result = CliRunner().invoke(app, [str(folder_of("broker-crash-2")), "--seeds", "2"])
-    assert (result.exit_code, result.output) == (0, "broker-crash-2: 2 of 2 reported\n")
-
-
-def test_tool_prints_corruptions_that_are_not_reported(
-    folder_of: Get, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(corruptions, "agree", lambda log: AgreementResult())
-    result = CliRunner().invoke(app, [str(folder_of("broker-crash-2")), "--seeds", "1"])
-    assert result.exit_code == 1
-    line, last = result.output.splitlines()
-    assert line.startswith("broker-crash-2: not reported: seed 0, zxid 0x")
-    assert last == "broker-crash-2: 0 of 1 reported"
-
-
-def test_tool_rejects_an_unusable_source(tmp_path: Path) -> None:
-    for source in (tmp_path, tmp_path / "nothing", Path(__file__)):
-        result = CliRunner().invoke(app, [str(source)])
-        assert result.exit_code == 2
-        assert str(source) in result.output or "holds no" in result.output
-        assert isinstance(result.exception, SystemExit)

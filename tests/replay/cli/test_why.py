@@ -396,6 +396,21 @@ def test_name_that_the_log_does_not_have_is_an_error(
     assert text in result.stderr
 
 
+def test_broker_that_only_decisions_name_is_known_to_each_command() -> None:
+    """Broker 9 never registered. A warning of the controller names it."""
+    log = ROOT / "tests/incidents/bounced-broker"
+    assert "warning replicas_not_deleted broker 9" in refold("decisions", log, "--broker", 9).stdout
+    assert lines(refold("why", log, "--broker", 9))[0].startswith("Broker 9 is not registered")
+    for option in (("events", "--broker", 9), ("log", "show", "--subject", "broker 9")):
+        found = refold(*option, log)
+        assert (found.exit_code, found.stdout) == (0, "")
+        assert "match" in found.stderr
+    for command in ("events", "decisions", "why"):
+        found = refold(command, log, "--broker", 17)
+        assert found.exit_code == 2
+        assert "; there are 1,2,3,9" in found.stderr
+
+
 def test_reversed_range_is_rejected(log: Path) -> None:
     assert refold("events", log, "--from", 9, "--to", 3).exit_code == 2
 

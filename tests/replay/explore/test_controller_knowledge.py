@@ -40,7 +40,7 @@ from replay.world.inputs import (
     Target,
 )
 from tests.races.planting import Replacement, planted
-from tests.replay.explore.facts import ID, NAME, History, leader_and_isr
+from tests.replay.explore.invariants.facts import ID, NAME, History, leader_and_isr
 
 REFOLD = "refold 100"
 _READ = (

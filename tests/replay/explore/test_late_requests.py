@@ -26,7 +26,7 @@ from replay.world.inputs import (
     Input,
     StopBroker,
 )
-from tests.replay.explore.facts import History
+from tests.replay.explore.invariants.facts import History
 
 _HELD = HoldLink(7_000, "broker 2", "refold 100", 3_000, accepts=True)
 _SHUTDOWN: tuple[Input, ...] = (

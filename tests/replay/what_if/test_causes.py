@@ -2,7 +2,6 @@
 
 import pytest
 
-from replay.errors import ReplayError
 from replay.what_if.causes import (
     BrokerBounced,
     BrokerRegistered,
@@ -14,7 +13,6 @@ from replay.what_if.causes import (
     causes_shown_by,
     in_words,
     nearest,
-    require_broker,
 )
 from replay.world.inputs import (
     CancelReassignment,
@@ -65,8 +63,3 @@ def test_event_between_the_first_and_the_last_shows_a_cause() -> None:
 def test_nearest_causes_are_a_hint() -> None:
     hint = nearest([GONE, BACK], 80)
     assert hint.startswith("event 82 (broker 2 registered), event 67 (")
-
-
-def test_unknown_broker_is_refused() -> None:
-    with pytest.raises(ReplayError, match=r"broker 9 does not exist in the log; .* 1, 2"):
-        require_broker([2, 1], 9)

@@ -94,7 +94,11 @@ def test_acts_of_the_user_happen_in_every_future() -> None:
         (Changes(delay=("90=1s", "90=2s")), "--delay 90: event 90 is changed twice"),
         (Changes(delay=("90",)), "--delay 90 is not SEQ=TIME"),
         (Changes(delay=("90=soon",)), "is not SEQ=TIME"),
-        (Changes(crash=("broker=9@70",)), "broker 9 does not exist in the log.* 1, 2, 3"),
+        (
+            Changes(crash=("broker=9@70",)),
+            "--crash broker=9@70: .*no broker 9; there are 1,2,3",
+        ),
+        (Changes(restart=("broker=9@70",)), "--restart broker=9@70: the log has no broker 9"),
         (Changes(crash=("broker=3@80",)), "broker 3 is not registered after event 80"),
         (Changes(crash=("3@80",)), "is not broker=ID@SEQ or controller@SEQ"),
         (Changes(restart=("broker=3",)), "is not broker=ID@SEQ or controller@SEQ"),

@@ -44,12 +44,12 @@ def test_conditions_are_parsed() -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("", "is not an invariant"),
-        ("no-such-invariant", "is not an invariant of docs/invariants.md"),
-        ("leader-in-irs", r"did you mean leader-in-isr\?$"),
-        ("orders-1 broken", "is not an invariant"),
-        ("orders-1 leader", "is not an invariant"),
-        ("orders-1 leader 9", "with a broker of the log as N"),
+        ("", "is not `PARTITION offline`, .*, and no invariant has this name"),
+        ("nope", f"; there are {', '.join(sorted(invariant_names()))}$"),
+        ("leader-in-irs", r"; did you mean leader-in-isr\? there are "),
+        ("orders-1 broken", "is not `PARTITION offline`, `PARTITION leader N` or"),
+        ("orders-1 leader", "is not `PARTITION offline`, `PARTITION leader N` or"),
+        ("orders-1 leader 9", "--invariant: the log has no broker 9; there are 1,2,3"),
         ("orders-77 offline", "the log has no partition orders-77"),
     ],
 )

@@ -1,4 +1,5 @@
-"""docs/layout.md and CONTRIBUTING.md name what exists; the former names every folder."""
+"""docs/layout.md and CONTRIBUTING.md name what exists; the former names every folder, and every
+module that is directly in `controller` or `replay`."""
 
 import re
 from itertools import chain
@@ -57,3 +58,9 @@ def test_every_folder_is_on_the_page(package: str) -> None:
         if (one / "__init__.py").exists() and one.name not in PACKAGES
     }
     assert sorted(parts - NAMED) == []
+
+
+@pytest.mark.parametrize("package", ["controller", "replay"])
+def test_every_module_directly_in_a_package_is_on_the_page(package: str) -> None:
+    modules = {str(one.relative_to(ROOT)) for one in (ROOT / package).glob("*.py")}
+    assert sorted(modules - NAMED - {f"{package}/__init__.py"}) == []

@@ -195,6 +195,9 @@ def test_show_rejects_a_subject_that_the_log_does_not_have(log: Path) -> None:
     done = refold("log", "show", log, "--subject", "nonsense")
     assert (done.returncode, done.stdout) == (2, "")
     assert "the log has no subject nonsense; there are " in done.stderr
+    done = refold("log", "show", log, "--subject", "broker x")
+    assert done.returncode == 2
+    assert "the log has no subject broker x; did you mean broker " in done.stderr
 
 
 def test_show_accepts_an_unknown_kind_that_the_log_has(tmp_path: Path) -> None:

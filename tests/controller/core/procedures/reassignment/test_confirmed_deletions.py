@@ -137,6 +137,19 @@ def test_record_of_a_confirmed_deletion_that_cannot_be_deleted_is_reported() -> 
     ]
 
 
+def test_deletion_whose_record_could_not_be_deleted_is_requested_again_with_the_next() -> None:
+    cluster = unanswered()
+    drop_from_4(cluster, T0)
+    cluster.refuses = lambda issued: issued.reason.rule == "replica deletions"
+    cluster.answer_slow()
+    cluster.refuses = lambda issued: False
+    seen = cluster.seen()
+    ask_for_deletion(cluster, 4, ("gone", 0))
+    cluster.answer_slow()
+    assert set(stopped(seen, 4)) == {T0, ("gone", 0)}
+    assert pending(cluster) == []
+
+
 def test_record_of_a_confirmed_deletion_that_a_client_has_deleted_is_not_reported() -> None:
     cluster = unanswered()
     drop_from_4(cluster, T0)

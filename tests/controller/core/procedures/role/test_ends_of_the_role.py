@@ -6,6 +6,7 @@ from controller.core import znodes
 from controller.core.commands import StartTimer, WriteZnodes
 from controller.core.values import Endpoint
 from tests.controller.core.cluster import Cluster, by_rule
+from tests.controller.core.procedures.reassignment.interrupting import half_way
 
 ENDPOINTS = (Endpoint("PLAINTEXT", "PLAINTEXT", "daemon", 9099),)
 gives_up = by_rule(WriteZnodes, "give up the role")
@@ -19,6 +20,30 @@ def test_role_whose_epoch_changes_while_it_is_given_up_is_resigned() -> None:
     assert (cluster.is_active, cluster.is_stopped) == (False, True)
     assert seen.texts_of("resigned") == ["another controller took the role meanwhile"]
     assert [one.partition(" ")[0] for one in seen.channels()] == ["close"]
+
+
+def test_controller_elected_while_topics_are_read_again_ends_the_hand_back() -> None:
+    cluster = Cluster(1, 2, endpoints=ENDPOINTS).start()
+    cluster.shut_down()
+    cluster.change_topic_quietly("late", {0: [1]})
+    cluster.seize_role(2)
+    seen = cluster.seen()
+    cluster.fire("hand back: topics under way")
+    assert (cluster.is_stopped, cluster.controller()) == (True, 2)
+    assert seen.texts_of("resigned") == ["another controller was found"]
+    assert cluster.state("late", 0) is None
+
+
+def test_controller_elected_before_entries_are_stripped_ends_the_hand_back() -> None:
+    cluster = half_way()
+    cluster.once(
+        by_rule(WriteZnodes, "hand back: entries that stock brokers can read"),
+        lambda: cluster.seize_role(2),
+    )
+    seen = cluster.seen()
+    cluster.shut_down()
+    assert (cluster.is_stopped, cluster.controller()) == (True, 2)
+    assert seen.texts_of("resigned") == ["another controller was found"]
 
 
 def test_standby_with_an_endpoint_stops_without_waiting_for_brokers() -> None:

@@ -10,7 +10,7 @@ from replay.explore.invariants.elections import (
 )
 from replay.explore.invariants.invariant import Invariant
 from replay.explore.invariants.known_cluster import Candidates
-from tests.replay.explore.facts import NAME, History
+from tests.replay.explore.invariants.facts import NAME, History
 
 _REPLICAS = (1, 2, 3)
 

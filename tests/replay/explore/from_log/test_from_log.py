@@ -37,7 +37,7 @@ from replay.world.inputs import (
 
 T = TypeVar("T", bound=Input)
 
-INCIDENTS = Path(__file__).parents[2] / "incidents"
+INCIDENTS = Path(__file__).parents[3] / "incidents"
 
 
 def test_crashed_broker_crashes_and_starts_again() -> None:

@@ -27,7 +27,7 @@ from replay.explore.invariants.replicas import (
     IsrAsRequested,
 )
 from replay.world.observer import AcknowledgedRecord
-from tests.replay.explore.facts import (
+from tests.replay.explore.invariants.facts import (
     ID,
     NAME,
     History,

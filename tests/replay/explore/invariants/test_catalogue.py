@@ -6,7 +6,7 @@ from pathlib import Path
 from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
 from replay.explore.run import ENDS, NO_EXCEPTION
 
-PAGE = Path(__file__).parents[3] / "docs" / "invariants.md"
+PAGE = Path(__file__).parents[4] / "docs" / "invariants.md"
 _ROW = re.compile(r"^\| `([a-z-]+)` \| (.+?) \|(?: (\d+) s \|)?$", re.MULTILINE)
 
 

@@ -10,7 +10,7 @@ from controller.core.api_requests.reassignments import (
 from controller.core.znodes.reassignment import write_request
 from replay.explore.invariants.epochs import DeposedWriteNothing, EpochRaisedByOwner
 from replay.explore.invariants.requests import AnsweredOnce, DeletionsKept, RequestsKept
-from tests.replay.explore.facts import NAME, History, configured
+from tests.replay.explore.invariants.facts import NAME, History, configured
 
 _MARKER = "/admin/delete_topics/orders"
 _LEGACY = "/admin/reassign_partitions"

@@ -18,7 +18,7 @@ from replay.explore.invariants.cancellations import (
     RecordsOutliveMoves,
 )
 from replay.explore.invariants.invariant import AssignmentWrite, Invariant
-from tests.replay.explore.facts import NAME, History
+from tests.replay.explore.invariants.facts import NAME, History
 
 REFOLD = "refold 100"
 REQUEST = f"{znodes.REQUEST_PREFIX}0000000001"

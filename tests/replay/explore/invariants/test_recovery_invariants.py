@@ -30,7 +30,7 @@ from replay.explore.invariants.recovery import (
 from replay.explore.run import Run
 from replay.world.inputs import FailLogDirectory, Reassign, StopBroker, Target
 from replay.world.scenario import BrokerSpec, ControllerSpec, Scenario, TopicSpec
-from tests.replay.explore.facts import NAME, RecoveryHistory, configured
+from tests.replay.explore.invariants.facts import NAME, RecoveryHistory, configured
 
 _UNCLEAN = "unclean.leader.election.enable"
 

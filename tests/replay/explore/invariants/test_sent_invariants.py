@@ -9,7 +9,7 @@ from replay.explore.invariants.epochs import (
     RequestsCarryEpochs,
 )
 from replay.explore.invariants.metadata import SentStatesStored
-from tests.replay.explore.facts import (
+from tests.replay.explore.invariants.facts import (
     History,
     leader_and_isr,
     stop_replica,

@@ -32,7 +32,7 @@ from replay.world.inputs import (
     DeleteControllerZnode,
     Input,
 )
-from tests.replay.explore.facts import History
+from tests.replay.explore.invariants.facts import History
 
 _ALICE = znodes.user_config_path("alice")
 _FIRST, _SECOND = "SCRAM-SHA-256", "SCRAM-SHA-512"

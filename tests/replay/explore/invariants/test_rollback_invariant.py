@@ -5,7 +5,7 @@ import pytest
 from controller.core import znodes
 from controller.core.znodes import CANCEL_CONTENT, FORCED_CANCEL_CONTENT, Reassignment
 from replay.explore.invariants.rollbacks import RollbackKeepsInSync
-from tests.replay.explore.facts import NAME, History, configured
+from tests.replay.explore.invariants.facts import NAME, History, configured
 
 REFOLD = "refold 100"
 LEAST = "min.insync.replicas"

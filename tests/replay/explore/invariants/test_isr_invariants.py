@@ -11,7 +11,7 @@ from replay.explore.invariants.replicas import (
     IsrWithinAssignment,
     NoIneligibleInIsr,
 )
-from tests.replay.explore.facts import NAME, History
+from tests.replay.explore.invariants.facts import NAME, History
 
 REFOLD = "refold 100"
 

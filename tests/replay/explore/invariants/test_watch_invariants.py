@@ -4,7 +4,7 @@ import pytest
 
 from controller.core import znodes
 from replay.explore.invariants.watches import ChangedListsRead, ReadListsKnown
-from tests.replay.explore.facts import History
+from tests.replay.explore.invariants.facts import History
 
 REFOLD = "refold 100"
 BROKERS = znodes.BROKER_IDS
