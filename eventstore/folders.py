@@ -125,14 +125,14 @@ def make_private(folder: Path) -> None:
     Raises LogExposed if others may write the folder or replace it, LogReadOnly, LogFailed.
     """
     try:
-        for one in reversed(_missing(folder)):
+        for one in reversed(_missing_folders(folder)):
             one.mkdir(_PRIVATE_FOLDER, exist_ok=True)
         require_private(folder)
     except OSError as error:
         raise from_os(error, folder) from None
 
 
-def _missing(folder: Path) -> list[Path]:
+def _missing_folders(folder: Path) -> list[Path]:
     """The folders that must be created for this one, the lowest first."""
     return list(takewhile(lambda one: not one.exists(), (folder, *folder.parents)))
 
@@ -141,7 +141,7 @@ def _missing(folder: Path) -> list[Path]:
 def private_folder(folder: Path) -> Iterator[None]:
     """`make_private`, but the folders that this creates and that are empty at the end are
     deleted. Raises as `make_private`."""
-    made = _missing(folder)
+    made = _missing_folders(folder)
     try:
         make_private(folder)
         yield

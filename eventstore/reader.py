@@ -123,7 +123,7 @@ class LogReader:
         self, wanted: EventFilter, stored: EventFilter, subjects_of: SubjectsOf | None
     ) -> Iterator[Iterable[EventRecord]]:
         last_seq: int | None = None
-        for segment in self._opened(wanted.first_seq, wanted.last_seq):
+        for segment in self._segments_in_range(wanted.first_seq, wanted.last_seq):
             if wanted.is_range and last_seq is not None:
                 _require_adjacent(last_seq, segment)
             for page in _stored_events(segment, stored, subjects_of):
@@ -156,7 +156,7 @@ class LogReader:
         first = 0 if first_cause is None else first_cause
         last = (1 << 63) - 1 if last_cause is None else last_cause
         # A command is stored after its cause: in the same or a later segment.
-        for segment in self._opened(first_cause, None):
+        for segment in self._segments_in_range(first_cause, None):
             if kind:
                 yield segment.commands_of_kind(kind, first, last)
             else:
@@ -168,7 +168,7 @@ class LogReader:
         """The events with these numbers, in order, upcast. Their chain is not checked."""
         if not numbers:
             return
-        for segment in self._opened(min(numbers), max(numbers)):
+        for segment in self._segments_in_range(min(numbers), max(numbers)):
             for event in segment.events_numbered(list(numbers), ALL):
                 yield self._upcasters.upcast(event, segment.path) if self._upcasters else event
 
@@ -177,7 +177,7 @@ class LogReader:
         if not causes:
             return
         # A command is stored after its cause: in the same or a later segment.
-        for segment in self._opened(min(causes), None):
+        for segment in self._segments_in_range(min(causes), None):
             yield from segment.commands_caused_by(causes)
 
     def records(
@@ -197,7 +197,7 @@ class LogReader:
                 cause = _NONE if command is None else command.cause
             yield event, caused
 
-    def _opened(self, first_seq: int | None, last_seq: int | None) -> Iterator[Segment]:
+    def _segments_in_range(self, first_seq: int | None, last_seq: int | None) -> Iterator[Segment]:
         """The segments that may contain events of a range, each open while it is the current
         one."""
         paths = self.segments

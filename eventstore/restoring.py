@@ -27,7 +27,7 @@ class RestoredSegment:
         Raises LogTooNew, LogCorrupt, LogFull, LogReadOnly.
         """
         self._source = source
-        self.header = self._read(header_body)
+        self.header = self._decoded_header(header_body)
         self.path = folders.segment_path(folder, self.header.first_seq)
         self.tip: Tip = chain.start(self.header, header_body)
         if self.path.exists():
@@ -82,7 +82,7 @@ class RestoredSegment:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _read(self, header_body: bytes) -> Header:
+    def _decoded_header(self, header_body: bytes) -> Header:
         try:
             form = msgspec.json.decode(header_body, type=_Form)
             if form.format > FORMAT:

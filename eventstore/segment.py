@@ -128,7 +128,7 @@ class Segment:
         before = self._command_before(first_cause)
         previous = self._command_chain_before(before + 1)
         for page in self._pages(_COMMANDS, [], {}, before):
-            rows = _unnumbered(page)
+            rows = _without_rowids(page)
             following: int | None = None
             if _cause_of(rows[-1]) > last_cause:
                 following = next(at for at, row in enumerate(rows) if _cause_of(row) > last_cause)
@@ -140,7 +140,7 @@ class Segment:
                 row = rows[len(commands)]
                 previous = chain.value_of(rows[len(commands) - 1]) if commands else previous
                 fault = chain.command_fault(previous, row) or ""
-                raise self._changed(fault, f"command {row[0]}.{row[1]}")
+                raise self._corruption_error(fault, f"command {row[0]}.{row[1]}")
             yield commands[:following]
             if following is not None:
                 return
@@ -182,7 +182,7 @@ class Segment:
     ) -> Iterator[list[Row]]:
         """Pages of commands, like `event_rows`."""
         for page in self._pages(_COMMANDS, list(conditions), dict(parameters)):
-            yield _unnumbered(page)
+            yield _without_rowids(page)
 
     def command_count(self) -> int:
         """The number of commands. They are numbered from 1 in stored order, by `rowid`."""
@@ -195,7 +195,7 @@ class Segment:
 
     def command_page(self, after: int) -> list[Row]:
         """The page of `command_rows` that follows the first `after` commands."""
-        return _unnumbered(next(self._pages(_COMMANDS, [], {}, after), []))
+        return _without_rowids(next(self._pages(_COMMANDS, [], {}, after), []))
 
     def last_seq(self) -> int:
         """The number of the last event; one before the first event if there is none."""
@@ -240,7 +240,7 @@ class Segment:
             if len(events) < len(page):
                 row = page[len(events)]
                 fault = chain.event_fault(previous, expected, row) or ""
-                raise self._changed(fault, f"event {row[0]}")
+                raise self._corruption_error(fault, f"event {row[0]}")
 
     def _event_chain_before(self, seq: int) -> bytes:
         """The chain value that event `seq` follows."""
@@ -259,7 +259,7 @@ class Segment:
         value = next((one for (one,) in self.query(sql)), None)
         return value if isinstance(value, bytes) else b""
 
-    def _changed(self, fault: str, record: str) -> LogCorrupt:
+    def _corruption_error(self, fault: str, record: str) -> LogCorrupt:
         return LogCorrupt(self.path, f"{fault}: {PUT_A_COPY}", record)
 
     def _unchained_events(
@@ -270,7 +270,7 @@ class Segment:
             for row in page:
                 if tuple(map(type, row)) not in _EVENT_TYPES:
                     yield events
-                    raise self._changed("it was changed", f"event {row[0]}")
+                    raise self._corruption_error("it was changed", f"event {row[0]}")
                 events.append(EventRecord._make(row[:-1]))
             yield events
 
@@ -284,7 +284,7 @@ class Segment:
             last = page[-1][0]
             if last <= after:
                 # In a damaged file the numbers may decrease, and the same page would follow again.
-                raise self._changed("its number is not above those before", f"row {last}")
+                raise self._corruption_error("its number is not above those before", f"row {last}")
             after = last
             yield page
 
@@ -398,7 +398,7 @@ def _cause_of(row: Row) -> int:
     return cause if isinstance(cause, int) else 0
 
 
-def _unnumbered(page: list[Row]) -> list[Row]:
+def _without_rowids(page: list[Row]) -> list[Row]:
     return [row[1:] for row in page]
 
 

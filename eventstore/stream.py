@@ -94,11 +94,11 @@ def _frames(source: BinaryIO) -> Iterator[Frame]:
     number = 0
     while True:
         number += 1
-        size = int.from_bytes(_read(source, 4, number), "big")
+        size = int.from_bytes(_read_exactly(source, 4, number), "big")
         if size > _FRAME_BYTES_MAX:
             raise LogCorrupt("the stream", "has an impossible length", f"frame {number}")
         try:
-            frame = decode(_read(source, size, number))
+            frame = decode(_read_exactly(source, size, number))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise LogCorrupt("the stream", f"cannot be read: {error}", f"frame {number}") from None
         if isinstance(frame, EndFrame):
@@ -106,7 +106,7 @@ def _frames(source: BinaryIO) -> Iterator[Frame]:
         yield frame
 
 
-def _read(source: BinaryIO, size: int, number: int) -> bytes:
+def _read_exactly(source: BinaryIO, size: int, number: int) -> bytes:
     content = source.read(size)
     if len(content) != size:
         raise LogCorrupt("the stream", "is truncated: copy it again", f"frame {number}")

@@ -42,11 +42,11 @@ def check_write_ahead(wal: Path) -> None:
     magic, _, page_size, _, *rest = _HEADER.unpack_from(content)
     salts, stored = (rest[0], rest[1]), (rest[2], rest[3])
     if magic not in _MAGIC or not page_size:
-        raise _changed(wal, "the head")
+        raise _corruption_error(wal, "the head")
     order = "<" if magic == _LITTLE_ENDIAN else ">"
     running = _sum((0, 0), content[:_SUMMED_HEADER_BYTES], order)
     if running != stored:
-        raise _changed(wal, "the head")
+        raise _corruption_error(wal, "the head")
     broken = 0
     for number, frame in enumerate(_frames(content, page_size), 1):
         if not broken:
@@ -55,10 +55,10 @@ def check_write_ahead(wal: Path) -> None:
         # Frames of an earlier use of the file have different values for both salts.
         is_of_now = any(own == its for own, its in zip(salts, frame.salts, strict=True))
         if broken and frame.commits and is_of_now:
-            raise _changed(wal, f"frame {broken}")
+            raise _corruption_error(wal, f"frame {broken}")
 
 
-def _changed(wal: Path, what: str) -> LogCorrupt:
+def _corruption_error(wal: Path, what: str) -> LogCorrupt:
     text = f"it was changed, and what was stored after it cannot be read: {PUT_A_COPY}"
     return LogCorrupt(wal, text, f"{what} in {wal.name}")
 

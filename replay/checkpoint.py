@@ -30,7 +30,7 @@ class Checkpointed:
 
     def save(self) -> State:
         """A copy of the state; later changes do not affect it."""
-        return {name: _saved(getattr(self, name)) for name in self.STATE}
+        return {name: _saved_copy(getattr(self, name)) for name in self.STATE}
 
     def restore(self, state: State) -> None:
         """Put a saved state back. Each saved state can be restored once."""
@@ -42,7 +42,7 @@ class Checkpointed:
                 setattr(self, name, value)
 
 
-def _saved(value: Any) -> Any:
+def _saved_copy(value: Any) -> Any:
     return value.save() if isinstance(value, Checkpointed) else copy(value)
 
 

@@ -124,7 +124,7 @@ class Channel:
                 answered = True
             except ChannelError as error:
                 self._disconnect()
-                self._failed(error, began_s)
+                self._record_failure(error, began_s)
                 await anyio.sleep(self._failures.pause_s())
             except WireError as error:
                 self._drop(queued, error)
@@ -134,7 +134,7 @@ class Channel:
         self._dequeue(queued)
         if self._failures.record_success():
             self._emit(ChannelFault(self.broker, self.broker_epoch, "recovered", ""))
-        self._emit(self._answered(queued))
+        self._emit(self._response_event(queued))
 
     async def _attempt(self, queued: QueuedRequest) -> None:
         """Send the parts of a request that are not answered yet. Raises `ChannelError`,
@@ -191,7 +191,7 @@ class Channel:
             self._connection.close()
             self._connection = None
 
-    def _failed(self, error: ChannelError, began_s: float) -> None:
+    def _record_failure(self, error: ChannelError, began_s: float) -> None:
         if not self._failures.record_failure(error, began_s, anyio.current_time()):
             return
         # A failing channel may wait for long, so its queue must not keep shared encodings alive.
@@ -214,7 +214,7 @@ class Channel:
         self._queue.popleft()
         self._settings.queue_size.remove(queued.request)
 
-    def _answered(self, queued: QueuedRequest) -> BrokerResponded:
+    def _response_event(self, queued: QueuedRequest) -> BrokerResponded:
         """One event for all parts: the first top-level error, all partition errors."""
         return BrokerResponded(
             queued.command,

@@ -31,10 +31,10 @@ class UnsecuredToken(AbstractTokenProvider):  # type: ignore[misc]
         """A token that is valid from now on."""
         now_s = time.time()
         times = {"iat": now_s, "exp": now_s + self._lifetime_s}
-        return f"{_encoded({'alg': 'none'})}.{_encoded(self._claims | times)}."
+        return f"{_encoded_json({'alg': 'none'})}.{_encoded_json(self._claims | times)}."
 
 
-def _encoded(content: Mapping[str, object]) -> str:
+def _encoded_json(content: Mapping[str, object]) -> str:
     return base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
 
 

@@ -54,7 +54,7 @@ def reassign(given: dict[str, Any]) -> None:
         action_of(given), _silent if as_json else typer.echo, _silent if as_json else _to_stderr
     )
     try:
-        asyncio.run(_run(checked_action(given), given, report))
+        asyncio.run(_run_action(checked_action(given), given, report))
     except OperatorError as error:
         report.status = REFUSED if isinstance(error, ReassignmentRefused) else UNUSABLE
         report.data["error"] = str(error)
@@ -79,9 +79,9 @@ def _to_stderr(line: str) -> None:
     typer.echo(line, err=True)
 
 
-async def _run(action: str, given: dict[str, Any], report: Report) -> None:
+async def _run_action(action: str, given: dict[str, Any], report: Report) -> None:
     """Read the files, then connect and run the action. Raises OperatorError."""
-    do = _prepared(action, given, report)
+    do = _prepare_action(action, given, report)
     addresses = given["zookeeper"], given["bootstrap-server"], given["command-config"]
     async with connected(*addresses, given["zk-tls-config-file"]) as cluster:
         await do(cluster)
@@ -107,7 +107,7 @@ def _may_settle_throttles(given: dict[str, Any]) -> bool:
     return given["cancel"] and given[FILE] is None and not keeps
 
 
-def _prepared(
+def _prepare_action(
     action: str, given: dict[str, Any], report: Report
 ) -> Callable[[ClusterConnection], Any]:
     """The action, as a function of the cluster. Raises BadInput."""

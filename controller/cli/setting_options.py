@@ -109,7 +109,7 @@ class GivenSettings(NamedTuple):
     def load(self, fallbacks: Sequence[RawSetting] = ()) -> LoadedSettings:
         """All settings, from options, environment and file. `fallbacks` are used where these
         have none."""
-        return self._checked(partial(load, fallbacks=fallbacks))
+        return self._read_or_exit(partial(load, fallbacks=fallbacks))
 
     def sources(self) -> Sources:
         """The places from which the settings can be read again."""
@@ -117,9 +117,9 @@ class GivenSettings(NamedTuple):
 
     def access(self) -> ClusterAccess:
         """Read only the access to ZooKeeper and the brokers; no other setting needs to be given."""
-        return self._checked(access_of)
+        return self._read_or_exit(access_of)
 
-    def _checked(self, read: Callable[..., Read]) -> Read:
+    def _read_or_exit(self, read: Callable[..., Read]) -> Read:
         try:
             return read(self.flags, os.environ, self.config)
         except SettingsError as error:

@@ -55,7 +55,7 @@ def status(
     Exit status: 0 the daemon answered; 1 no daemon runs there, or it does not answer; 2 no log
     folder or socket is given, or --config cannot be read.
     """
-    found, faults = ask_all(path or _configured(config))
+    found, faults = ask_all(path or _configured_path(config))
     for number, one in enumerate(found):
         print_result(one, partial(_print, one, number), as_json=as_json)
     for fault in faults:
@@ -63,7 +63,7 @@ def status(
     raise typer.Exit(_NO_DAEMON if faults else 0)
 
 
-def _configured(config: Path | None) -> Path:
+def _configured_path(config: Path | None) -> Path:
     """The socket or log folder that the daemon's settings name."""
     try:
         layers = [list(from_environment(os.environ)), from_file(config) if config else []]
@@ -98,7 +98,7 @@ def _lines(found: DaemonStatus) -> Iterator[str]:
     term = f", term {found.term} since {found.term_since}" if found.term else ""
     yield f"role: {found.role}{term}"
     if found.last_term is not None:
-        yield _ended(found.last_term)
+        yield _last_term_text(found.last_term)
     if found.zookeeper is None:
         return
     yield f"queue: {_queue(found.queue)}"
@@ -126,7 +126,7 @@ def _lines(found: DaemonStatus) -> Iterator[str]:
     yield f"ZooKeeper: {_session(found.zookeeper)}"
 
 
-def _ended(last: TermStatus) -> str:
+def _last_term_text(last: TermStatus) -> str:
     silent = ""
     if last.silent_s >= _LONG_SECONDS:
         silent = f"; ZooKeeper had not answered for {last.silent_s:.1f} s"

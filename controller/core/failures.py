@@ -20,10 +20,10 @@ def report_error(controller: Controller, code: str, subject: str, error: Excepti
     defect of the code, and the observer is called."""
     if not isinstance(error, CoreError):
         controller.observer.raises(error)
-    controller.notice("error", code, subject, _described(error))
+    controller.notice("error", code, subject, _error_text(error))
 
 
-def _described(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """An error as text that is the same on every machine and Python version."""
     if isinstance(error, CoreError):
         return str(error)

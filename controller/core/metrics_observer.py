@@ -189,7 +189,7 @@ class MetricsObserver(FoldObserver):
             self._queue_time.clear()
         queued = self._queued.pop(id(trigger), None)
         if queued is not None:
-            self._waited(queued[1])
+            self._add_queue_time(queued[1])
         else:
             self._waited_together()
         self._running = _Running(controller_state(trigger), self._now_ns)
@@ -233,14 +233,14 @@ class MetricsObserver(FoldObserver):
             case _:
                 pass
 
-    def _waited(self, since_ns: int) -> None:
+    def _add_queue_time(self, since_ns: int) -> None:
         self._queue_time.add((self._now_ns - since_ns) / _NS_PER_MS)
 
     def _waited_together(self) -> None:
         """Several controller events are handled in one go: all that have left the queue."""
         left = {id(one) for one in self._controller.triggers}
         for key in [one for one in self._queued if one not in left]:
-            self._waited(self._queued.pop(key)[1])
+            self._add_queue_time(self._queued.pop(key)[1])
 
     def _end(self, running: _Running | None) -> None:
         if running is None:

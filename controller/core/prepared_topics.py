@@ -143,7 +143,7 @@ def prepare(topic: Topic, live: AbstractSet[int] | None = None) -> PreparedTopic
     None if a partition has no leader or no replicas, or if one of its brokers is not `live`.
     """
     partitions = list(topic.partitions.values())
-    prepared = _prepared(topic, partitions, live)
+    prepared = _prepared_topic(topic, partitions, live)
     if prepared is not None:
         for partition in partitions:
             partition.state = PartitionState.ONLINE
@@ -156,7 +156,7 @@ def prepare_ahead(topic: Topic, ahead: dict[str, PreparedTopic]) -> PreparedTopi
     `ahead`, by name. None if it is prepared, or as in `prepare`."""
     if _is_current(ahead.get(topic.name), topic):
         return None
-    prepared = _prepared(topic, sorted_partitions(topic.partitions.values()), None)
+    prepared = _prepared_topic(topic, sorted_partitions(topic.partitions.values()), None)
     if prepared is not None:
         ahead[topic.name] = prepared
     return prepared
@@ -193,7 +193,7 @@ def prepare_start(
     """
     prepared = ahead.get(topic.name)
     if not _is_current(prepared, topic):
-        prepared = _prepared(topic, sorted_partitions(topic.partitions.values()), live)
+        prepared = _prepared_topic(topic, sorted_partitions(topic.partitions.values()), live)
     if prepared is None or not prepared.brokers <= live:
         return None
     for broker in started:
@@ -203,7 +203,7 @@ def prepare_start(
     return prepared
 
 
-def _prepared(
+def _prepared_topic(
     topic: Topic, partitions: list[Partition], live: AbstractSet[int] | None
 ) -> PreparedTopic | None:
     leaders: list[int] = []

@@ -220,11 +220,11 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
         if topic.id is not None:
             context.topics_by_id[topic.id] = topic
     context.offline_dirs = {
-        broker: dict.fromkeys(_named(context, names))
+        broker: dict.fromkeys(_named_partitions(context, names))
         for broker, names in snapshot.offline_dirs.items()
     }
-    context.reassigning = dict.fromkeys(_named(context, snapshot.reassigning))
-    context.held = dict.fromkeys(_named(context, snapshot.held))
+    context.reassigning = dict.fromkeys(_named_partitions(context, snapshot.reassigning))
+    context.held = dict.fromkeys(_named_partitions(context, snapshot.held))
     context.reassignments = _by_partition(context, snapshot.reassignments)
     context.cancel = snapshot.cancel
     context.cancel_forced = snapshot.cancel_forced
@@ -335,5 +335,5 @@ def _by_partition(
     return {context.topics[topic].partition(number): one for (topic, number), one in values}
 
 
-def _named(context: ControllerContext, names: list[tuple[str, int]]) -> list[Partition]:
+def _named_partitions(context: ControllerContext, names: list[tuple[str, int]]) -> list[Partition]:
     return [context.topics[topic].partition(number) for topic, number in names]

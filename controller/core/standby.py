@@ -103,7 +103,7 @@ class StandbyState:
         if not self.is_watching:
             return
         if path.startswith(_TOPICS_PREFIX):
-            self._fired_below_topics(path)
+            self._note_topic_change(path)
         elif path in self.reading:
             # Whether the change comes before or after the read is unknown.
             (self.stale_children if path in LISTS else self.stale)[path] = None
@@ -117,7 +117,7 @@ class StandbyState:
             else:
                 self.stale[path] = None
 
-    def _fired_below_topics(self, path: str) -> None:
+    def _note_topic_change(self, path: str) -> None:
         topic = znodes.topic_of(path)
         if topic is not None:
             self.stale_topics[topic] = None

@@ -105,7 +105,7 @@ class ConfigEntry(NamedTuple):
     source: int
 
 
-def _throttled(name: str) -> TopicConfig:
+def _throttle_config(name: str) -> TopicConfig:
     return TopicConfig(name, string_list, "", throttled_replicas)
 
 
@@ -234,8 +234,8 @@ TOPIC_CONFIGS: Final = (
     ),
     _timestamp_limit(_BEFORE_MAX, "log.message.timestamp.before.max.ms"),
     _timestamp_limit(_AFTER_MAX, "log.message.timestamp.after.max.ms"),
-    _throttled("leader.replication.throttled.replicas"),
-    _throttled("follower.replication.throttled.replicas"),
+    _throttle_config("leader.replication.throttled.replicas"),
+    _throttle_config("follower.replication.throttled.replicas"),
     TopicConfig(
         "message.downconversion.enable",
         boolean,

@@ -122,7 +122,7 @@ async def fetch_znodes(
 ) -> ZnodeColumns:
     """Read data and stat of each path from ZooKeeper. The arguments are those of `read_znodes`."""
     command = ReadZnodes(tuple(paths), watch)
-    found = await _read(client, command, lambda: ZnodeColumns(len(paths)), rule)
+    found = await _issue_read(client, command, lambda: ZnodeColumns(len(paths)), rule)
     if not may_be_denied:
         _require_allowed(paths, found.errors)
     return found
@@ -136,7 +136,7 @@ async def read_state_znodes(
     def znodes() -> ParsedZnodes[LeaderAndIsr]:
         return ParsedZnodes(paths, read_state)
 
-    found = await _read(controller, ReadZnodes(tuple(paths), False), znodes, rule)
+    found = await _issue_read(controller, ReadZnodes(tuple(paths), False), znodes, rule)
     if not may_be_denied:
         _require_allowed(paths, found.errors)
     return found
@@ -179,16 +179,16 @@ async def fetch_stats(
 ) -> ZnodeColumns:
     """Read the stats of each path from ZooKeeper. The arguments are those of `read_stats`."""
     command = ReadStats(tuple(paths), watch)
-    return await _read(client, command, lambda: ZnodeColumns(len(paths)), rule)
+    return await _issue_read(client, command, lambda: ZnodeColumns(len(paths)), rule)
 
 
-async def _read(
+async def _issue_read(
     client: ZooKeeperClient, command: ReadZnodes | ReadStats, new: Callable[[], Z], rule: str
 ) -> Z:
     if not command.paths:
         return new()
     while True:
-        await _connected(client)
+        await _wait_until_connected(client)
         id = client.issue(command, Reason(rule))
         znodes: Z = await suspend(Wait(id, new()))
         if not await _is_lost(znodes.errors):
@@ -208,7 +208,7 @@ async def fetch_children(
 ) -> Children:
     """Read the children of a znode from ZooKeeper, sorted; empty if it does not exist."""
     while True:
-        await _connected(client)
+        await _wait_until_connected(client)
         id = client.issue(ReadChildren(path, watch), Reason(rule))
         answer: Children = await suspend(Wait(id, Children()))
         if not await _is_lost([answer.error]):
@@ -221,7 +221,7 @@ async def read_children_of_each(
 ) -> dict[str, list[str]]:
     """The children of several znodes, sorted; empty where one does not exist."""
     while paths:
-        await _connected(client)
+        await _wait_until_connected(client)
         waiting = {
             client.issue(ReadChildren(path, False), Reason(rule)): Children() for path in paths
         }
@@ -239,7 +239,7 @@ async def watch_subtree(controller: Controller, path: str, rule: str) -> int:
     """Have all changes below a path reported, as long as this connection lasts. Returns ZooKeeper's
     code."""
     while True:
-        await _connected(controller)
+        await _wait_until_connected(controller)
         id = controller.issue(WatchSubtree(path), Reason(rule))
         writes: Writes = await suspend(Wait(id, Writes(1)))
         if not await _is_lost(writes.errors):
@@ -279,7 +279,7 @@ async def write(
     done = Writes(len(operations))
     waiting = list(range(len(operations)))
     while waiting:
-        await _connected(client)
+        await _wait_until_connected(client)
         batch = tuple(operations[place] for place in waiting)
         id = client.issue(WriteZnodes(batch, client.epoch_version), reason)
         writes: Writes = await suspend(Wait(id, Writes(len(batch))))
@@ -304,7 +304,7 @@ async def write_atomically(
 ) -> list[int]:
     """One multi. Returns the errors of its operations: CONNECTION_LOSS if no reply came, after
     which the caller reads the result (only an election needs this, KB 6.1)."""
-    await _connected(client)
+    await _wait_until_connected(client)
     id = client.issue(WriteAtomically(tuple(operations)), reason)
     writes: Writes = await suspend(Wait(id, Writes(len(operations))))
     await _is_lost(writes.errors)
@@ -341,7 +341,7 @@ async def write_groups(
     may have changed the same znode, so only the caller knows what to write again.
     """
     epoch = Check(CONTROLLER_EPOCH, controller.context.epoch_version)
-    await _connected(controller)
+    await _wait_until_connected(controller)
     waiting = {
         controller.issue(WriteAtomically((epoch, *operations)), reason): Writes(len(operations) + 1)
         for operations, reason in groups
@@ -401,7 +401,7 @@ async def read_latest(client: ZooKeeperClient, paths: list[str], rule: str) -> Z
     Sync and read use one connection: after a reconnection the server may be another (race R32).
     """
     while True:
-        await _connected(client)
+        await _wait_until_connected(client)
         id = client.issue(SyncZnodes("/"), Reason(rule))
         synced: Writes = await suspend(Wait(id, Writes(1)))
         if await _is_lost(synced.errors):
@@ -435,7 +435,7 @@ def _verdict(operation: WriteOperation, error: int, data: bytes | None, version:
             return _RETRY
 
 
-async def _connected(client: ZooKeeperClient) -> None:
+async def _wait_until_connected(client: ZooKeeperClient) -> None:
     if not client.is_connected:
         await suspend(CONNECTED)
 

@@ -37,7 +37,7 @@ class ConnectionLimitReader(FollowedSettings[ConnectionLimits]):
         self, reads: SessionReads, broker_id: int, apply: Callable[[ConnectionLimits], None]
     ) -> None:
         def report_and_apply(limits: ConnectionLimits) -> None:
-            logger.info("the dynamic limits of connections changed: %s", _shown(limits))
+            logger.info("the dynamic limits of connections changed: %s", _limits_text(limits))
             apply(limits)
 
         super().__init__(reads, report_and_apply, ConnectionLimits())
@@ -74,7 +74,7 @@ class ConnectionLimitReader(FollowedSettings[ConnectionLimits]):
         return found
 
 
-def _shown(limits: ConnectionLimits) -> str:
+def _limits_text(limits: ConnectionLimits) -> str:
     values = ((key, getattr(limits, field)) for key, field in _FIELDS.items())
     given = [f"{key}={value}" for key, value in values if value is not None]
     return ", ".join(given) or "none; the settings count"

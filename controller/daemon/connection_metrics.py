@@ -65,14 +65,14 @@ _KAFKAS: Final[tuple[tuple[str, Kind, str, Value], ...]] = (
 )
 
 
-def _exported(name: str) -> str:
+def _metric_name(name: str) -> str:
     return _PREFIX + name.replace("-", "_")
 
 
 CONNECTION_METRICS: Final = (
     *(
         Metric(
-            _exported(name),
+            _metric_name(name),
             kind,
             "connections",
             about,
@@ -102,7 +102,7 @@ def connection_samples(listeners: Mapping[str, ListenerCounts]) -> Iterator[Samp
     """The values of all listeners."""
     for name, _, _, value in _KAFKAS:
         for listener, counts in listeners.items():
-            metric = _exported(name)
+            metric = _metric_name(name)
             yield Sample(metric, metric, (("listener", listener),), value(counts))
     for listener, counts in listeners.items():
         for reason in REASONS:

@@ -39,14 +39,14 @@ class SessionReads:
 
     async def data(self, path: str) -> bytes | None:
         """The content of a znode; None if it does not exist. Raises ZnodeUnreadable."""
-        found = await self._read(ReadZnodes((path,)))
+        found = await self._answer_to(ReadZnodes((path,)))
         if isinstance(found, ZnodesRead) and found.errors[0] in (OK, NO_NODE):
             return found.data[0]
         raise ZnodeUnreadable(path)
 
     async def children(self, path: str) -> list[str]:
         """The children of a znode; none if it does not exist. Raises ZnodeUnreadable."""
-        found = await self._read(ReadChildren(path))
+        found = await self._answer_to(ReadChildren(path))
         if isinstance(found, ChildrenRead) and found.error in (OK, NO_NODE):
             return found.children
         raise ZnodeUnreadable(path)
@@ -60,7 +60,7 @@ class SessionReads:
         except (ZnodeError, ZnodeUnreadable):
             return None
 
-    async def _read(self, command: ReadZnodes | ReadChildren) -> _Answer | None:
+    async def _answer_to(self, command: ReadZnodes | ReadChildren) -> _Answer | None:
         """None if there is no answer in time."""
         id = CommandId(_NO_EVENT, next(self._ordinals))
         answered: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()

@@ -113,7 +113,7 @@ async def run(settings: Settings, sources: Sources, snapshot_command: Sequence[s
         serving_metrics(settings.metrics_address, DAEMON_METRICS, management.probes),
     ):
         await socket.open()
-        await _run(settings, snapshot_command, management)
+        await _start_and_run_daemon(settings, snapshot_command, management)
 
 
 @contextmanager
@@ -128,7 +128,7 @@ def _log_dir(settings: Settings) -> Iterator[None]:
         yield
 
 
-async def _run(
+async def _start_and_run_daemon(
     settings: Settings,
     snapshot_command: Sequence[str],
     management: ManagementInterface,

@@ -44,13 +44,13 @@ def main() -> int:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     task = msgspec.json.decode(sys.stdin.buffer.readline(), type=MirrorTask)
     try:
-        return anyio.run(_run, task)
+        return anyio.run(_run_mirror, task)
     except SettingsError as error:
         _report(MirrorEvent("failed", task.parent, "; ".join(error.problems)))
         return 1
 
 
-async def _run(task: MirrorTask) -> int:
+async def _run_mirror(task: MirrorTask) -> int:
     options = client_options(Path(task.config) if task.config else None, MIRROR_CONFIG)
     topic = Topic(task.topic, {**options, "bootstrap_servers": task.servers})
     publisher = Publisher(Path(task.parent), topic, _report)

@@ -58,18 +58,18 @@ def process_appended(broker: Broker, event: RecordsAppended) -> None:
     if append is None:
         return
     if partition is None:
-        _closed(broker, append)
+        _reject_append(broker, append)
         return
     partition.local.leo = event.leo
     if append.request:
-        _produced(broker, partition, append)
+        _answer_or_queue_produce(broker, partition, append)
     elif partition.append == event.command:
         partition.append = None
         _raise_follower_hw(partition)
         send_fetch(broker, partition)
 
 
-def _closed(broker: Broker, append: PendingAppend) -> None:
+def _reject_append(broker: Broker, append: PendingAppend) -> None:
     """The replica was closed while the records were appended: the producer has to ask the next
     leader (D-02, L-06)."""
     has_response = append.request and append.acks != ACKS_NONE
@@ -77,7 +77,7 @@ def _closed(broker: Broker, append: PendingAppend) -> None:
         _reject(broker, append.request, NO_LEADER, rules.REFUSE_QUEUED)
 
 
-def _produced(broker: Broker, partition: Partition, append: PendingAppend) -> None:
+def _answer_or_queue_produce(broker: Broker, partition: Partition, append: PendingAppend) -> None:
     """The leader has the records of a producer."""
     if not partition.is_leader or partition.epoch != append.epoch:
         if append.acks != ACKS_NONE:

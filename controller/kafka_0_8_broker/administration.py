@@ -48,7 +48,7 @@ async def add_brokers(zookeeper: ZooKeeperClient, brokers: Sequence[int]) -> lis
     """Create the state paths of new brokers, and the paths that every cluster needs. Returns the
     brokers that had none."""
     known = [*znodes.PERSISTENT, znodes.EPOCH, *map(znodes.state_path, brokers)]
-    existing = await _existing(zookeeper, known)
+    existing = await _existing_paths(zookeeper, known)
     await _write(zookeeper, admin.add_brokers(brokers, existing))
     return [one for one in brokers if znodes.state_path(one) not in existing]
 
@@ -126,7 +126,7 @@ async def reassign(
     if replaces:
         (found,) = await zookeeper.read((znodes.reassigned_path(*name),))
         version = None if found is None else found.version
-    existing = await _existing(zookeeper, admin.paths_of_reassignment(*name))
+    existing = await _existing_paths(zookeeper, admin.paths_of_reassignment(*name))
     known = await _brokers_with_state_path(zookeeper)
     operations = admin.reassign(*name, replicas, known, existing, replaces=version)
     await _write(zookeeper, operations)
@@ -156,7 +156,7 @@ async def _partitions(zookeeper: ZooKeeperClient, *topics: str) -> list[Name]:
     return found
 
 
-async def _existing(zookeeper: ZooKeeperClient, paths: Sequence[str]) -> list[str]:
+async def _existing_paths(zookeeper: ZooKeeperClient, paths: Sequence[str]) -> list[str]:
     return [one for one in paths if await zookeeper.exists(one)]
 
 

@@ -69,7 +69,9 @@ class BrokerClient:
         for place, record in enumerate(records, 1):
             if len(record) > RECORD_BYTES_MAX:
                 text = f"record {place} of {len(records)} has {len(record)} bytes, but at most"
-                raise _failed(name, f"{text} {RECORD_BYTES_MAX} are allowed; nothing was sent")
+                raise _partition_error(
+                    name, f"{text} {RECORD_BYTES_MAX} are allowed; nothing was sent"
+                )
 
         end, done = None, 0
         for batch in _batches(records):
@@ -121,23 +123,25 @@ class BrokerClient:
                     return response
                 fault = f"the broker rejected the request (error code {response.error})"
                 if response.error == OFFSET_OUT_OF_RANGE:
-                    raise _failed(name, "it has no records at this offset: use a smaller one")
+                    raise _partition_error(
+                        name, "it has no records at this offset: use a smaller one"
+                    )
                 if response.error != NOT_LEADER_OR_FOLLOWER:
-                    raise _failed(name, fault)
+                    raise _partition_error(name, fault)
             except NoResponse as error:
                 # The leader may have ended: the next request looks for it again.
                 self._addresses.pop(name, None)
                 if isinstance(request(0), ProduceRequest):
                     text = f"{error}; the records may have been appended. Consume to find out"
-                    raise _failed(name, text) from None
+                    raise _partition_error(name, text) from None
                 fault = str(error)
             except Unreachable as error:
                 fault = str(error)
             except BadFrame as error:
-                raise _failed(name, str(error)) from None
+                raise _partition_error(name, str(error)) from None
             self._addresses.pop(name, None)
             if time.monotonic() > deadline:
-                raise _failed(name, f"no leader within {self._timeout_s:g} s: {fault}")
+                raise _partition_error(name, f"no leader within {self._timeout_s:g} s: {fault}")
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _try(
@@ -157,7 +161,9 @@ class BrokerClient:
             paths = znodes.replicas_path(*name), znodes.leader_path(*name)
             replicas, found = await self._zookeeper.read(paths)
             if replicas is None:
-                raise _failed(name, f"it does not exist (no znode {paths[0]}); create it first")
+                raise _partition_error(
+                    name, f"it does not exist (no znode {paths[0]}); create it first"
+                )
             if found is None:
                 raise Unreachable("it has no leader")
             try:
@@ -195,6 +201,6 @@ def _batches(records: list[bytes]) -> Iterator[list[bytes]]:
         yield batch
 
 
-def _failed(name: Name, text: str) -> ClientError:
+def _partition_error(name: Name, text: str) -> ClientError:
     topic, partition = name
     return ClientError(f"{topic}-{partition}: {text}")

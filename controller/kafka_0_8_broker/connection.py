@@ -20,7 +20,7 @@ class Connection:
         self._waiting: dict[int, asyncio.Future[Response]] = {}
         self._requests = 0
         self._fault = ""
-        self._reading = asyncio.create_task(self._read(reader))
+        self._reading = asyncio.create_task(self._read_responses(reader))
 
     @classmethod
     async def open(cls, address: str, timeout_s: float) -> Self:
@@ -84,7 +84,7 @@ class Connection:
         self._reading.cancel()
         await asyncio.wait([self._reading])
 
-    async def _read(self, reader: asyncio.StreamReader) -> None:
+    async def _read_responses(self, reader: asyncio.StreamReader) -> None:
         try:
             while (response := await read_response(reader)) is not None:
                 answer = self._waiting.pop(response.correlation, None)

@@ -53,7 +53,7 @@ class Disk:
         if not path.exists() and files_of(self._folder, name):
             self.delete_log(name)
         if name not in self._segments:
-            self._segments[name] = self._opened(name, path)
+            self._segments[name] = self._open_segment(name, path)
         return self._segments[name].leo, self._hws.get(name, 0)
 
     def append(self, name: Name, records: list[bytes]) -> int:
@@ -93,7 +93,7 @@ class Disk:
             segment.close()
         self._segments.clear()
 
-    def _opened(self, name: Name, path: Path) -> Segment:
+    def _open_segment(self, name: Name, path: Path) -> Segment:
         with _no_os_error(path):
             segment = Segment(path)
         if segment.cut_bytes:

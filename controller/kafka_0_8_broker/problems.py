@@ -94,7 +94,7 @@ def _epoch(tree: Tree) -> Iterator[Problem]:
 
 
 def _registrations(tree: Tree) -> Iterator[Problem]:
-    for path, number in _numbered(tree, znodes.BROKER_IDS):
+    for path, number in _numbered_children(tree, znodes.BROKER_IDS):
         if number is None:
             yield Problem(path, "is not named by a broker id; delete it")
         else:
@@ -103,7 +103,7 @@ def _registrations(tree: Tree) -> Iterator[Problem]:
 
 
 def _queues(tree: Tree) -> Iterator[Problem]:
-    for queue, number in _numbered(tree, znodes.STATE):
+    for queue, number in _numbered_children(tree, znodes.STATE):
         if number is None:
             yield Problem(queue, "is not named by a broker id; delete it")
             continue
@@ -123,7 +123,7 @@ def _topics(tree: Tree) -> Iterator[Problem]:
         parent = znodes.topic_path(topic)
         if not tree.children(parent) and parent not in tree.denied:
             yield Problem(parent, "has no partitions; delete the topic")
-        for path, number in _numbered(tree, parent):
+        for path, number in _numbered_children(tree, parent):
             if number is None:
                 yield Problem(path, "is not named by a partition number; delete it")
             else:
@@ -149,10 +149,10 @@ def _partition(tree: Tree, name: Name) -> Iterator[Problem]:
         yield from _content(tree, path, readers[path], f"correct it{deletion}")
     yield from _strangers(tree, replicas)
     yield from _unassigned_isr(tree, name)
-    yield from _led(tree, name)
+    yield from _leader_problems(tree, name)
 
 
-def _led(tree: Tree, name: Name) -> Iterator[Problem]:
+def _leader_problems(tree: Tree, name: Name) -> Iterator[Problem]:
     """The leader of a partition is not registered, or its partition has no ISR."""
     path, isr = znodes.leader_path(*name), znodes.isr_path(*name)
     try:
@@ -198,7 +198,7 @@ def _reassignments(tree: Tree) -> Iterator[Problem]:
         if tree.lacks(znodes.topic_path(topic)):
             yield Problem(parent, "is of a topic that does not exist; delete it")
             continue
-        for path, number in _numbered(tree, parent):
+        for path, number in _numbered_children(tree, parent):
             if number is None:
                 yield Problem(path, "is not named by a partition number; delete it")
             elif tree.lacks(znodes.partition_path(topic, number)):
@@ -208,7 +208,7 @@ def _reassignments(tree: Tree) -> Iterator[Problem]:
                 yield from _strangers(tree, path)
 
 
-def _numbered(tree: Tree, parent: str) -> Iterator[tuple[str, int | None]]:
+def _numbered_children(tree: Tree, parent: str) -> Iterator[tuple[str, int | None]]:
     """The children of a znode with their numbers; None if a child is not named by a number."""
     for child in tree.children(parent):
         yield f"{parent}/{child}", parse_natural(child)

@@ -86,7 +86,7 @@ class Server:
         try:
             while (request := await read_request(reader)) is not None:
                 await client.slots.acquire()
-                self._received(client, request)
+                self._submit_request(client, request)
                 await writer.drain()
         except BadFrame as error:
             logger.warning("%s: %s; the connection is closed", channel, error)
@@ -101,7 +101,7 @@ class Server:
             }
             writer.close()
 
-    def _received(self, client: _Client, request: Request) -> None:
+    def _submit_request(self, client: _Client, request: Request) -> None:
         self._requests += 1
         number = self._requests
         if isinstance(request, ProduceRequest):

@@ -64,7 +64,7 @@ async def run_broker(settings: BrokerSettings) -> None:
             _on_signals(waiting.cancel)
             await _require_free_id(settings)
         if not waiting.cancelled_caught:
-            await _run(settings)
+            await _run_with_log(settings)
     finally:
         lock.release()
 
@@ -107,7 +107,7 @@ async def _registration(settings: BrokerSettings, path: str) -> ZnodeColumns:
             return found
 
 
-async def _run(settings: BrokerSettings) -> None:
+async def _run_with_log(settings: BrokerSettings) -> None:
     disk = Disk(settings.data / RECORDS)
     folder = run_folder(settings.data / EVENTS, time.time_ns())
     with LogWriter.create(folder, _header(settings)) as log:

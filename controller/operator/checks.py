@@ -104,7 +104,7 @@ def check_broker_settings(settings: Settings, status: SystemStatus) -> Iterator[
 def check_racks(settings: Settings, status: SystemStatus) -> Iterator[CheckResult]:
     """If brokers have racks, the daemon's rack is one of them, since clients see the daemon as a
     node."""
-    brokers = _registered(status)
+    brokers = _registered_brokers(status)
     racks = sorted({one.rack for one in brokers if one.rack})
     if racks and settings.rack not in racks:
         own = f"the rack {settings.rack}" if settings.rack else "none"
@@ -128,7 +128,7 @@ def check_racks(settings: Settings, status: SystemStatus) -> Iterator[CheckResul
 def check_listeners(settings: Settings, status: SystemStatus) -> Iterator[CheckResult]:
     """The daemon can listen, has all listener names of the brokers, and does not use a broker's
     address."""
-    brokers = _registered(status)
+    brokers = _registered_brokers(status)
     if status.listening_fault:
         yield CheckResult("listeners", "error", status.listening_fault, CannotListen.ADVICE)
     own = {one.listener for one in settings.advertised_listeners}
@@ -218,7 +218,7 @@ CHECKS: Final[tuple[Check, ...]] = (
 )
 
 
-def _registered(status: SystemStatus) -> tuple[Broker, ...]:
+def _registered_brokers(status: SystemStatus) -> tuple[Broker, ...]:
     return status.zookeeper.cluster.brokers if status.zookeeper.cluster else ()
 
 

@@ -39,13 +39,15 @@ async def read_cluster(client: ZooKeeperClient, topics: Collection[str] = ()) ->
     read last: no state of a partition that was read has the epoch of a later controller. Raises
     ZooKeeperUnavailable.
     """
-    found = await _read(client, _PARENTS)
+    found = await _read_znodes(client, _PARENTS)
     children = [f"{one}/{name}" for one in _READ_WHOLE for name in await client.children(one)]
     names = topics or await client.children(znodes.TOPICS)
     of_topics = [path for one in names for path in (znodes.topic_path(one), topic_config_path(one))]
-    found |= await _read(client, [*children, *of_topics])
-    found |= await _read(client, [path for one in names for path in _state_paths(found, one)])
-    return found | await _read(client, [znodes.CONTROLLER_EPOCH])
+    found |= await _read_znodes(client, [*children, *of_topics])
+    found |= await _read_znodes(
+        client, [path for one in names for path in _state_paths(found, one)]
+    )
+    return found | await _read_znodes(client, [znodes.CONTROLLER_EPOCH])
 
 
 async def read_brokers_and_configs(
@@ -55,7 +57,7 @@ async def read_brokers_and_configs(
     these topics: the existing znodes by path. Raises ZooKeeperUnavailable."""
     brokers = [f"{znodes.BROKER_IDS}/{one}" for one in await client.children(znodes.BROKER_IDS)]
     configs = [broker_config_path(None), *map(topic_config_path, topics)]
-    return await _read(client, [znodes.BROKER_IDS, *brokers, *configs])
+    return await _read_znodes(client, [znodes.BROKER_IDS, *brokers, *configs])
 
 
 def _state_paths(found: dict[str, Znode], topic: str) -> list[str]:
@@ -69,7 +71,7 @@ def _state_paths(found: dict[str, Znode], topic: str) -> list[str]:
     return [znodes.state_path(topic, number) for number in sorted(content.assignments)]
 
 
-async def _read(client: ZooKeeperClient, paths: Sequence[str]) -> dict[str, Znode]:
+async def _read_znodes(client: ZooKeeperClient, paths: Sequence[str]) -> dict[str, Znode]:
     found: dict[str, Znode] = {}
     for first in range(0, len(paths), _AT_ONCE):
         part = tuple(paths[first : first + _AT_ONCE])

@@ -190,7 +190,7 @@ def ask(path: Path) -> DaemonStatus:
         client.settimeout(_ANSWER_SECONDS_MAX)
         try:
             connect(client, path)
-            return msgspec.json.decode(_received(client), type=DaemonStatus)
+            return msgspec.json.decode(_receive_all(client), type=DaemonStatus)
         except (ConnectionRefusedError, FileNotFoundError):
             raise LeftOverSocket(
                 f"no daemon runs there: {path} is left from one that was killed"
@@ -215,7 +215,7 @@ def connect(client: socket.socket, path: Path) -> None:
     client.connect(str(path))
 
 
-def _received(client: socket.socket) -> bytes:
+def _receive_all(client: socket.socket) -> bytes:
     parts = []
     while part := client.recv(1 << 16):
         parts.append(part)

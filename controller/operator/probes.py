@@ -126,7 +126,7 @@ async def _cluster(reader: ZooKeeperClient, own_id: int) -> ClusterStatus:
         unreadable=tuple(unreadable),
         registration_versions=versions,
         controller=_controller(found),
-        migrating="" if found.errors[1] else _migrating(found.data[1]),
+        migrating="" if found.errors[1] else _migration_state(found.data[1]),
         dynamic_keys=_keys(dynamic, found.data[3]),
         cluster_acls=await _cluster_acls(reader),
     )
@@ -167,7 +167,7 @@ def _controller(found: ZnodeColumns) -> ControllerStatus | None:
     )
 
 
-def _migrating(data: bytes | None) -> str:
+def _migration_state(data: bytes | None) -> str:
     """The state of a migration in /migration; controller -1 means none."""
     try:
         controller = znodes.read_migration(data).kraft_controller_id
@@ -195,7 +195,7 @@ async def _probe_server(server: ServerAddress, tls: ReloadedContext | None) -> S
     answer = b""
     try:
         with anyio.fail_after(SERVER_SECONDS_MAX):
-            async with await _connected(server, tls) as stream:
+            async with await _open_connection(server, tls) as stream:
                 await stream.send(b"srvr")
                 async for part in stream:
                     answer += part
@@ -211,7 +211,7 @@ async def _probe_server(server: ServerAddress, tls: ReloadedContext | None) -> S
     return ServerStatus(server=str(server), version=version[1] if version else None)
 
 
-async def _connected(server: ServerAddress, tls: ReloadedContext | None) -> ByteStream:
+async def _open_connection(server: ServerAddress, tls: ReloadedContext | None) -> ByteStream:
     if tls is None:
         return await anyio.connect_tcp(server.host, server.port)
     return await anyio.connect_tcp(

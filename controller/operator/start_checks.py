@@ -50,12 +50,12 @@ ClusterCheck = Callable[[Settings, ClusterStatus], Iterator[CheckResult]]
 
 def check_start(settings: Settings, status: ZooKeeperStatus) -> list[CheckResult]:
     """Run all checks. Without ZooKeeper or the chroot, the others are skipped."""
-    return _checked(settings, status, CLUSTER_CHECKS)
+    return _run_checks(settings, status, CLUSTER_CHECKS)
 
 
 def check_cluster_found(settings: Settings, status: ZooKeeperStatus) -> list[CheckResult]:
     """Check only that ZooKeeper answers and has a cluster."""
-    return _checked(settings, status, (check_chroot,))
+    return _run_checks(settings, status, (check_chroot,))
 
 
 def require_no_error(results: Iterable[CheckResult]) -> None:
@@ -65,7 +65,7 @@ def require_no_error(results: Iterable[CheckResult]) -> None:
         raise StartRefused(reasons)
 
 
-def _checked(
+def _run_checks(
     settings: Settings, status: ZooKeeperStatus, checks: Sequence[ClusterCheck]
 ) -> list[CheckResult]:
     if status.cluster is None:

@@ -65,7 +65,7 @@ async def _produce(
     found: list[ProbeRecord] = []
     partition = _NONE
     try:
-        async with asyncio.timeout(_SECONDS_MAX), _producing(bootstrap, options) as producer:
+        async with asyncio.timeout(_SECONDS_MAX), _started_producer(bootstrap, options) as producer:
             everywhere = await producer.partitions_for(topic)
             for value in values:
                 # As the producer's own partitioner does; here it is known for a record that fails.
@@ -81,7 +81,9 @@ async def _produce(
 
 
 @asynccontextmanager
-async def _producing(bootstrap: str, options: dict[str, Any]) -> AsyncIterator[AIOKafkaProducer]:
+async def _started_producer(
+    bootstrap: str, options: dict[str, Any]
+) -> AsyncIterator[AIOKafkaProducer]:
     limit = {"request_timeout_ms": _REQUEST_MS_MAX}
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", **{**limit, **options})
     await producer.start()

@@ -130,9 +130,9 @@ class ClusterWatch:
                 path = self._listing.pop(command, None)
                 if path is not None and error == OK:
                     names = (f"{path}/{name}" for name in children)
-                    self._read(one for one in names if one not in self._known)
+                    self._submit_read(one for one in names if one not in self._known)
             case WatchFired(path=path, change=change, zxid=zxid):
-                self._changed(path, change, zxid)
+                self._znode_changed(path, change, zxid)
             case _:
                 pass
         self._complete_if_done()
@@ -147,9 +147,9 @@ class ClusterWatch:
         self._is_complete = False
         self._observe(WatchBegun(session, server))
         self._await_creation(ROOTS)
-        self._read(ROOTS)
+        self._submit_read(ROOTS)
 
-    def _changed(self, path: str, change: str, zxid: int) -> None:
+    def _znode_changed(self, path: str, change: str, zxid: int) -> None:
         if change == "children":
             self._list(path)
         elif change == "deleted":
@@ -157,14 +157,14 @@ class ClusterWatch:
             self._observe(ZnodeGone(_now_ms(), path, zxid))
             if path in ROOTS:
                 self._await_creation((path,))
-                self._read((path,))
+                self._submit_read((path,))
         else:
-            self._read((path,))
+            self._submit_read((path,))
 
     def _await_creation(self, paths: tuple[str, ...]) -> None:
         self._connection.submit(self._next_id(), ReadStats(paths, watch=True))
 
-    def _read(self, paths: Iterable[str]) -> None:
+    def _submit_read(self, paths: Iterable[str]) -> None:
         wanted = tuple(one for one in paths if one not in _LEFT_OUT)
         if wanted:
             command = self._next_id()

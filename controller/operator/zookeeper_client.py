@@ -126,7 +126,7 @@ class ZooKeeperClient:
         await self.carry_out(ReadZnodes(paths), result)
         self._require_success(result.errors)
         if NO_AUTH in result.errors and not may_be_denied:
-            raise _denied(paths[result.errors.index(NO_AUTH)])
+            raise _no_auth_error(paths[result.errors.index(NO_AUTH)])
         return result
 
     async def exists(self, path: str) -> bool:
@@ -148,7 +148,7 @@ class ZooKeeperClient:
         await self.carry_out(ReadChildren(path, watch), result)
         self._require_success([result.error])
         if result.error == NO_AUTH:
-            raise _denied(path)
+            raise _no_auth_error(path)
         return result.children
 
     async def read(self, paths: tuple[str, ...]) -> list[Znode | None]:
@@ -226,12 +226,12 @@ class ZooKeeperClient:
 
 def _require_readable(path: str, error: int) -> None:
     if error == NO_AUTH:
-        raise _denied(path)
+        raise _no_auth_error(path)
     if error not in (OK, NO_NODE):
         raise ZooKeeperUnavailable(f"{path} cannot be read (ZooKeeper code {error})")
 
 
-def _denied(path: str) -> ZooKeeperUnavailable:
+def _no_auth_error(path: str) -> ZooKeeperUnavailable:
     return ZooKeeperUnavailable(
         f"{path} cannot be read (NoAuth): its ACL does not include refold's login"
     )

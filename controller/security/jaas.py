@@ -88,7 +88,7 @@ class _Tokens:
 
     def __init__(self, text: str, where: str) -> None:
         self._where = where
-        self._tokens = list(self._split(text))
+        self._tokens = list(self._split_into_tokens(text))
         self._next = 0
 
     @property
@@ -100,7 +100,7 @@ class _Tokens:
         module = self.word("the class of a login module")
         flag = self.word("required, requisite, sufficient or optional")
         if flag.lower() not in _FLAGS:
-            raise self._unexpected("required, requisite, sufficient or optional after the class")
+            raise self._syntax_error("required, requisite, sufficient or optional after the class")
         options = {}
         while not self.skip(";"):
             key = self.word("an option or ;")
@@ -110,13 +110,13 @@ class _Tokens:
 
     def word(self, what: str) -> str:
         if self.at_end or self._tokens[self._next].is_mark:
-            raise self._unexpected(what)
+            raise self._syntax_error(what)
         self._next += 1
         return self._tokens[self._next - 1].text
 
     def mark(self, mark: str) -> None:
         if not self.skip(mark):
-            raise self._unexpected(mark)
+            raise self._syntax_error(mark)
 
     def skip(self, mark: str) -> bool:
         """Consume the next token if it is this mark. Returns whether it is."""
@@ -124,7 +124,7 @@ class _Tokens:
         self._next += found
         return found
 
-    def _split(self, text: str) -> Iterator[_Token]:
+    def _split_into_tokens(self, text: str) -> Iterator[_Token]:
         place = 0
         while place < len(text):
             match = _TOKEN.match(text, place)
@@ -138,7 +138,7 @@ class _Tokens:
                 yield _Token(match["word"], False)
             place = match.end()
 
-    def _unexpected(self, what: str) -> SecurityError:
+    def _syntax_error(self, what: str) -> SecurityError:
         return SecurityError(
             f"{self._where} is not a JAAS configuration: expected {what} at token {self._next + 1}"
         )

@@ -66,14 +66,14 @@ def read_token(message: bytes, rules: TokenRules, now_ms: float) -> Token:
     auth = _AUTH.fullmatch(pairs.get("auth", ""))
     if found is None or auth is None or auth["scheme"].lower() != "bearer":
         raise LoginRejected("the client's OAUTHBEARER message is invalid")
-    token = _validated(auth["token"], rules, now_ms)
+    token = _validated_token(auth["token"], rules, now_ms)
     as_whom = (found["as_whom"] or "").replace("=2C", ",").replace("=3D", "=")
     if as_whom and as_whom != token.user:
         raise LoginRejected("the client requests the identity of another user")
     return token
 
 
-def _validated(text: str, rules: TokenRules, now_ms: float) -> Token:
+def _validated_token(text: str, rules: TokenRules, now_ms: float) -> Token:
     parts = text.split(".")
     if len(parts) != 3 or not parts[0] or not parts[1]:
         raise InvalidToken("it does not have the parts of a JWS")

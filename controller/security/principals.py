@@ -44,10 +44,10 @@ class _Rule(NamedTuple):
             return name
         if self.pattern.fullmatch(name) is None:
             return None
-        mapped = self.pattern.sub(self._replaced, name)
+        mapped = self.pattern.sub(self._expanded_replacement, name)
         return {"L": mapped.lower(), "U": mapped.upper()}.get(self.case, mapped)
 
-    def _replaced(self, match: re.Match[str]) -> str:
+    def _expanded_replacement(self, match: re.Match[str]) -> str:
         """Java's replacement: $1 is a group, a backslash quotes the next character. A number that
         is no group stays (escapeLiteralBackReferences)."""
 
@@ -103,11 +103,11 @@ def _rule(found: re.Match[str]) -> _Rule:
 def distinguished_name(name: Name) -> str:
     """The name as Java writes it (X500Principal.getName, RFC 2253)."""
     return ",".join(
-        "+".join(_written(attribute) for attribute in part) for part in reversed(name.rdns)
+        "+".join(_attribute_text(attribute) for attribute in part) for part in reversed(name.rdns)
     )
 
 
-def _written(attribute: NameAttribute) -> str:  # type: ignore[type-arg]
+def _attribute_text(attribute: NameAttribute) -> str:  # type: ignore[type-arg]
     if attribute.oid in _JAVAS_NAMES:
         return f"{attribute.rfc4514_attribute_name}={_escaped(str(attribute.value))}"
     return f"{attribute.oid.dotted_string}=#{_value(attribute).hex()}"

@@ -85,8 +85,8 @@ class ScramExchange:
         stored, server_key = self._credential.stored_key, self._credential.server_key
         text = f"{self._first},{self._challenge},{found['bare']}".encode()
         signature = hmac.digest(stored, text, self._hash)
-        proof = _decoded(found["proof"])
-        if len(proof) != len(signature) or _decoded(found["head"]) != self._head.encode():
+        proof = _decoded_base64(found["proof"])
+        if len(proof) != len(signature) or _decoded_base64(found["head"]) != self._head.encode():
             raise LoginRejected("the client's proof is invalid")
         key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
         if not hmac.compare_digest(hashlib.new(self._hash, key).digest(), stored):
@@ -101,7 +101,7 @@ def _text(message: bytes) -> str:
         raise LoginRejected("a SCRAM message is not UTF-8 text") from None
 
 
-def _decoded(text: str) -> bytes:
+def _decoded_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except NotBase64:

@@ -82,14 +82,14 @@ def load_identity(store: StoreSettings, context: SSLContext) -> None:
 def load_trusted(store: StoreSettings, context: SSLContext) -> None:
     """Let a context trust the certificates of a truststore, and no others. Raises
     SecurityError."""
-    trusted = _trusted(store)
+    trusted = _trusted_certificates(store)
     if not trusted:
         raise SecurityError(f"{_place(store)} has no certificate to trust")
     for one in trusted:
         context.load_verify_locations(cadata=one.public_bytes(Encoding.DER))
 
 
-def _trusted(store: StoreSettings) -> list[Certificate]:
+def _trusted_certificates(store: StoreSettings) -> list[Certificate]:
     content = _content(store)
     if not _is_pem(store, content):
         return [one.certificate for one in _pkcs12(store, content).additional_certs]

@@ -76,7 +76,7 @@ def _folders(text: str) -> Sequence[Path]:
 
 def _file(allowed: Sequence[Path]) -> Lookup:
     def lookup(path: str, key: str) -> str:
-        content = javaproperties.loads(_read(Path(path), allowed).decode("iso-8859-1"))
+        content = javaproperties.loads(_read_allowed_file(Path(path), allowed).decode("iso-8859-1"))
         if key not in content:
             raise ValueError("cannot be resolved: the file has no such key")
         return str(content[key])
@@ -88,7 +88,7 @@ def _directory(allowed: Sequence[Path]) -> Lookup:
     def lookup(path: str, key: str) -> str:
         if Path(key).name != key:
             raise ValueError("cannot be resolved: the key must be the name of a file")
-        return _read(Path(path, key), allowed).decode(errors="replace")
+        return _read_allowed_file(Path(path, key), allowed).decode(errors="replace")
 
     return lookup
 
@@ -106,7 +106,7 @@ def _environment(environment: Mapping[str, str], allowed: re.Pattern[str]) -> Lo
     return lookup
 
 
-def _read(path: Path, allowed: Sequence[Path]) -> bytes:
+def _read_allowed_file(path: Path, allowed: Sequence[Path]) -> bytes:
     """The content of a file below an allowed path; symbolic links and .. are followed first."""
     try:
         real = path.resolve(strict=True)

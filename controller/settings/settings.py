@@ -174,7 +174,7 @@ def load(
     # The most important ones: without its authorizer, the endpoint would allow everything.
     first: list[str] = []
     authorization = read_authorization(file, first)
-    problems = [*(unknown if is_strict else ()), *_refused(file), *refused_plugins(file)]
+    problems = [*(unknown if is_strict else ()), *_refused_settings(file), *refused_plugins(file)]
     warnings = [
         *(() if is_strict else unknown),
         *_misspelt_variables(environment),
@@ -318,7 +318,7 @@ def _unknown(file: list[RawSetting]) -> Iterator[str]:
             yield f"{key} ({source}) is not a setting of refold or of a Kafka broker{hint}"
 
 
-def _refused(file: list[RawSetting]) -> list[str]:
+def _refused_settings(file: list[RawSetting]) -> list[str]:
     return [
         f"{key}={given.given} ({given.source}) is not allowed: {why}"
         for key, why in REFUSED.items()

@@ -68,7 +68,7 @@ def _from_file(file: Path, option: str) -> list[RawSetting]:
         raise SettingsError([f"{option} {file}: cannot be read: {error.strerror}"]) from None
     try:
         if is_toml(file):
-            return list(_flattened(tomllib.loads(content.decode()), "", str(file)))
+            return list(_flattened_settings(tomllib.loads(content.decode()), "", str(file)))
         return list(_properties(content.decode("iso-8859-1"), file))
     except UnicodeDecodeError:
         raise SettingsError([f"{option} {file}: is not UTF-8 text"]) from None
@@ -89,13 +89,13 @@ def _properties(content: str, file: Path) -> Iterator[RawSetting]:
         line += element.source.count("\n")
 
 
-def _flattened(table: Mapping[str, Any], prefix: str, source: str) -> Iterator[RawSetting]:
+def _flattened_settings(table: Mapping[str, Any], prefix: str, source: str) -> Iterator[RawSetting]:
     """Flatten nested tables to dotted keys, which mean the same."""
     for name, value in table.items():
         key = prefix + name
         match value:
             case dict():
-                yield from _flattened(value, key + ".", source)
+                yield from _flattened_settings(value, key + ".", source)
             case bool():
                 yield RawSetting(key, str(value).lower(), source)
             case int() | str():

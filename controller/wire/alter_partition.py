@@ -78,15 +78,17 @@ class _Partitions:
         count, at = array_length(data, at, flexible=True)
         for _ in range(count):
             shape = self._plain.get(data[at + _LENGTH_AT])
-            state = self._read_plain(shape, data, at, topic) if shape else None
+            state = self._read_plain_state(shape, data, at, topic) if shape else None
             if shape and state:
                 at += shape.size
             else:
-                state, at = self._read_any(data, at, topic)
+                state, at = self._read_any_state(data, at, topic)
             states.append(state)
         return at
 
-    def _read_plain(self, shape: Struct, data: bytes, at: int, topic: str) -> ProposedState | None:
+    def _read_plain_state(
+        self, shape: Struct, data: bytes, at: int, topic: str
+    ) -> ProposedState | None:
         """A partition with that layout; None if it has tagged fields."""
         fields = shape.unpack_from(data, at)
         if fields[-1] or any(fields[self._tags]):
@@ -94,7 +96,7 @@ class _Partitions:
         recovery = fields[-3] if self._has_recovery else RECOVERED
         return ProposedState(topic, fields[0], fields[1], fields[self._isr], recovery, fields[-2])
 
-    def _read_any(self, data: bytes, at: int, topic: str) -> tuple[ProposedState, int]:
+    def _read_any_state(self, data: bytes, at: int, topic: str) -> tuple[ProposedState, int]:
         index, leader_epoch = _two_int32(data, at)
         isr: list[int] = []
         members, at = array_length(data, at + _LENGTH_AT, flexible=True)
@@ -118,28 +120,30 @@ def write_topics(version: int, partitions: Iterable[AlteredPartition]) -> bytes:
     isrs = Int32Arrays(FLEXIBLE)
     has_recovery = version >= _FIRST_WITH_RECOVERY_STATE
     topics = [
-        _written_name(version, name, topic_id)
-        + _written_array([_written(one, isrs, has_recovery=has_recovery) for one in group])
+        _encoded_topic_name(version, name, topic_id)
+        + _encoded_array(
+            [_encoded_partition(one, isrs, has_recovery=has_recovery) for one in group]
+        )
         + FLEXIBLE.tags
         for (name, topic_id), group in groupby(partitions, _topic_of)
     ]
-    return _written_array(topics)
+    return _encoded_array(topics)
 
 
 def _topic_of(one: AlteredPartition) -> tuple[str, bytes | None]:
     return one.topic, one.topic_id
 
 
-def _written_name(version: int, name: str, topic_id: bytes | None) -> bytes:
+def _encoded_topic_name(version: int, name: str, topic_id: bytes | None) -> bytes:
     return (topic_id or NO_TOPIC_ID) if version >= _FIRST_BY_TOPIC_ID else FLEXIBLE.string(name)
 
 
-def _written(one: AlteredPartition, isrs: Int32Arrays, *, has_recovery: bool) -> bytes:
+def _encoded_partition(one: AlteredPartition, isrs: Int32Arrays, *, has_recovery: bool) -> bytes:
     before = _before_isr(one.partition, one.error, one.leader, one.leader_epoch)
     if has_recovery:
         return before + isrs[one.isr] + _with_recovery(one.recovery_state, one.partition_epoch, 0)
     return before + isrs[one.isr] + _without_recovery(one.partition_epoch, 0)
 
 
-def _written_array(elements: list[bytes]) -> bytes:
+def _encoded_array(elements: list[bytes]) -> bytes:
     return FLEXIBLE.array_length(len(elements)) + b"".join(elements)

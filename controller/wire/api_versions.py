@@ -33,8 +33,8 @@ def read_api_versions(head: RequestHead, frame: bytes) -> ApiVersionsRequest:
     if not flexible:
         return ApiVersionsRequest(client_id, is_known=True, is_valid=True)
     try:
-        name, at = _string(frame, at)
-        version, at = _string(frame, at)
+        name, at = _read_string(frame, at)
+        version, at = _read_string(frame, at)
         at = after_tags(frame, at)
     except UNREADABLE as fault:
         raise MalformedRequest(f"an ApiVersions request cannot be read: {fault!r}") from fault
@@ -44,6 +44,6 @@ def read_api_versions(head: RequestHead, frame: bytes) -> ApiVersionsRequest:
     return ApiVersionsRequest(client_id, is_known=True, is_valid=is_valid)
 
 
-def _string(data: bytes, at: int) -> tuple[str, int]:
+def _read_string(data: bytes, at: int) -> tuple[str, int]:
     length, at = string_length(data, at, flexible=True)
     return data[at : at + length].decode(errors="replace"), at + length

@@ -72,12 +72,14 @@ class BatchEncoder:
                 encode = encode_leader_and_isr(request, fragments, version, self._bytes_max)
                 return (yield from encode)
             case UpdateMetadataRequest():
-                shared = yield from self._shared(request, version)
+                shared = yield from self._shared_body(request, version)
                 return with_head(request, version, shared)
             case StopReplicaRequest():
                 return (encode_stop_replica(request, version),)
 
-    def _shared(self, request: UpdateMetadataRequest, version: int) -> Steps[tuple[bytes, ...]]:
+    def _shared_body(
+        self, request: UpdateMetadataRequest, version: int
+    ) -> Steps[tuple[bytes, ...]]:
         """The shared body of all requests with the same content, by identity."""
         key = (id(request.partitions), id(request.live_brokers), version)
         shared = self._bodies.get(key)

@@ -36,17 +36,17 @@ class RequestBody:
 
     def int8(self) -> int:
         """A signed 8-bit integer."""
-        (value,) = _int8(self._frame, self._moved(1))
+        (value,) = _int8(self._frame, self._advance_position(1))
         return int(value)
 
     def int16(self) -> int:
         """A signed 16-bit integer."""
-        (value,) = _int16(self._frame, self._moved(2))
+        (value,) = _int16(self._frame, self._advance_position(2))
         return int(value)
 
     def int32(self) -> int:
         """A signed 32-bit integer."""
-        (value,) = _int32(self._frame, self._moved(4))
+        (value,) = _int32(self._frame, self._advance_position(4))
         return int(value)
 
     def boolean(self) -> bool:
@@ -127,12 +127,12 @@ class RequestBody:
         return value
 
     def _bytes(self, count: int) -> bytes:
-        at = self._moved(count)
+        at = self._advance_position(count)
         if self._at > len(self._frame):
             raise ValueError("it ends early")
         return self._frame[at : self._at]
 
-    def _moved(self, count: int) -> int:
+    def _advance_position(self, count: int) -> int:
         """Return the current position and advance it by `count`."""
         at = self._at
         self._at += count

@@ -57,7 +57,7 @@ class TopicEncoding(NamedTuple, Generic[Entry]):
             start = len(fragments)
             fragments += self.fragments(partitions[start : start + _STEP_PARTITIONS])
             yield
-        return self._halved(partitions, fragments, bytes_max)
+        return self._split_to_fit(partitions, fragments, bytes_max)
 
     def topic(self, part: TopicEntries[Entry]) -> bytes:
         """The prepared entries of one topic, as an entry of the array of topics."""
@@ -87,7 +87,7 @@ class TopicEncoding(NamedTuple, Generic[Entry]):
         """Keep the encoded form of the prepared entries of one topic."""
         part.encoded[self.name] = self.topic(part)
 
-    def _halved(
+    def _split_to_fit(
         self, partitions: tuple[Entry, ...], fragments: list[bytes], bytes_max: int
     ) -> list[list[bytes]]:
         array = self._array(partitions, fragments)
@@ -97,7 +97,7 @@ class TopicEncoding(NamedTuple, Generic[Entry]):
         return [
             part
             for half in (slice(middle), slice(middle, None))
-            for part in self._halved(partitions[half], fragments[half], bytes_max)
+            for part in self._split_to_fit(partitions[half], fragments[half], bytes_max)
         ]
 
     def _array(self, partitions: tuple[Entry, ...], fragments: list[bytes]) -> list[bytes]:

@@ -342,7 +342,7 @@ class ZooKeeperSession:
         elif header.xid == wire.AUTH_XID and self._awaits_digest:
             self._login_answered(header.error, frame)
         elif header.xid != wire.SET_WATCHES_XID:
-            self._answered(header, frame)
+            self._request_answered(header, frame)
         elif header.error != OK:
             self._disconnect(f"{self._server} did not set the watches again ({header.error})")
 
@@ -415,7 +415,7 @@ class ZooKeeperSession:
             self._presumed_expired = None
             self._disconnect(f"{self._server} says that the old session is over")
 
-    def _answered(self, header: wire.ReplyHeader, frame: bytes) -> None:
+    def _request_answered(self, header: wire.ReplyHeader, frame: bytes) -> None:
         _, work, request = self._pipeline.next_answered(header.xid)
         if work is not None:
             # Not for the probe's reply: watches have yet to report the changes before it.

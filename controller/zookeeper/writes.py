@@ -144,7 +144,7 @@ class IndependentWrites(Work):
         else:
             guards = 0 if self._guard is None else 1
             errors, versions = bulk.read_multi(frame, len(places) + guards)
-            failed = _failed(errors)
+            failed = _failed_index(errors)
             if failed is None:
                 for place, version in zip(places, versions[guards:], strict=True):
                     self._errors[place] = OK
@@ -152,7 +152,7 @@ class IndependentWrites(Work):
             elif failed < guards:
                 self._fence(places)
             else:
-                self._split(places, failed - guards, errors[failed])
+                self._split_failed_multi(places, failed - guards, errors[failed])
         yield from self._emit()
 
     def _settle(self, places: Sequence[int], error: int) -> None:
@@ -165,7 +165,7 @@ class IndependentWrites(Work):
             self._settle(segment.places, FENCED)
         self._segments.clear()
 
-    def _split(self, places: Sequence[int], failed: int, error: int) -> None:
+    def _split_failed_multi(self, places: Sequence[int], failed: int, error: int) -> None:
         """Send a multi again without the failed operation, or first the operations before it."""
         before, after = list(places[:failed]), list(places[failed + 1 :])
         limit = max(1, len(places) // 2)
@@ -222,7 +222,7 @@ class _Paths:
         return path in paths or path[: path.rfind("/")] in paths or path in self._parents
 
 
-def _failed(errors: Sequence[int]) -> int | None:
+def _failed_index(errors: Sequence[int]) -> int | None:
     """The index of the operation at which a multi failed, None if it succeeded.
 
     The results before it are 0 and those after it -2, although nothing was done.
@@ -268,7 +268,7 @@ class AtomicWrite(_OneRequest):
             return
         count = len(self._operations)
         errors, versions = bulk.read_multi(frame, count)
-        failed = _failed(errors)
+        failed = _failed_index(errors)
         if failed is not None:
             versions = [ANY_VERSION] * count
             errors = [

@@ -78,7 +78,7 @@ async def list_logs(topic: Topic, advance: Advance, on_wait: OnWait) -> list[Mir
     def count(key: str, message: ConsumerRecord) -> None:
         counts[key] = counts.get(key, 0) + _is_record(message)
 
-    await _read(topic, count, advance, on_wait)
+    await _read_topic(topic, count, advance, on_wait)
     return [MirroredRun(*_names(key), records) for key, records in sorted(counts.items())]
 
 
@@ -103,7 +103,7 @@ async def fetch(
                 incoming[key] = resources.enter_context(one)
             incoming[key].take(message)
 
-        await _read(topic, take, advance, on_wait)
+        await _read_topic(topic, take, advance, on_wait)
         if wanted is not None and not incoming:
             raise LogNotFound(topic.place, f"has no log {wanted}: --list shows its logs")
         targets = _folders(parent, sorted(incoming))
@@ -128,7 +128,7 @@ def _refuse_existing(folder: Path) -> None:
         raise LogExists(folder, "already exists: use another folder with --out")
 
 
-async def _read(
+async def _read_topic(
     topic: Topic, take: Callable[[str, ConsumerRecord], None], advance: Advance, on_wait: OnWait
 ) -> None:
     """Everything that was written to the topic before this call and is not aborted."""
@@ -237,9 +237,9 @@ class _IncomingLog:
             self._is_cut = True
         elif frame is not None:
             self._records += 1
-            self._put(frame)
+            self._add_frame(frame)
 
-    def _put(self, frame: Frame) -> None:
+    def _add_frame(self, frame: Frame) -> None:
         match frame:
             case EventsFrame(rows=rows):
                 self._events += rows

@@ -65,7 +65,7 @@ def next_messages(log: Path, at: LogPosition | None) -> list[Message]:
     """
     segments = folders.segments_in(log)
     if at is None:
-        return _beginning(segments[0]) if segments else []
+        return _header_messages(segments[0]) if segments else []
     if at.is_closed:
         return []
     # Looked up first, since no record is added to a segment that has a successor.
@@ -76,7 +76,7 @@ def next_messages(log: Path, at: LogPosition | None) -> list[Message]:
             found = list(_of_segment(segment, at))
         if found:
             return found
-    return _beginning(following) if following is not None else []
+    return _header_messages(following) if following is not None else []
 
 
 def matches_log(log: Path, record: Frame, at: LogPosition) -> bool:
@@ -98,7 +98,7 @@ def matches_log(log: Path, record: Frame, at: LogPosition) -> bool:
     return False
 
 
-def _beginning(path: Path) -> list[Message]:
+def _header_messages(path: Path) -> list[Message]:
     with open_segment(path) as segment:
         header = segment.header
         frame = SegmentFrame(header.format, segment.header_body)
@@ -113,10 +113,10 @@ def _of_segment(segment: Segment, at: LogPosition) -> Iterator[Message]:
     read, or with a page of commands. So each event follows all commands that it may answer.
     """
     closing, end = segment.closing, segment.last_seq()
-    commands = _typed(segment, segment.command_page(at.commands), list[CommandRow])
+    commands = _typed_rows(segment, segment.command_page(at.commands), list[CommandRow])
     if commands and segment.command_count() > at.commands + len(commands):
         end = min(end, commands[-1][0])
-    page = _typed(segment, segment.event_page(at.seq), list[EventRow])
+    page = _typed_rows(segment, segment.event_page(at.seq), list[EventRow])
     events = [row for row in page if row[0] <= end]
     wall_ms = _wall_ms(segment, at.seq)
     last = events[-1][0] if events else at.seq
@@ -143,7 +143,7 @@ def _wall_ms(segment: Segment, seq: int) -> int:
     return wall_ns // 1_000_000
 
 
-def _typed(segment: Segment, rows: list[Row], rows_type: type[T]) -> T:
+def _typed_rows(segment: Segment, rows: list[Row], rows_type: type[T]) -> T:
     try:
         return msgspec.convert(rows, rows_type)
     except msgspec.ValidationError as error:

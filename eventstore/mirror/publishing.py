@@ -135,7 +135,7 @@ class Publisher:
         published."""
         noted = read_progress(log, self._topic.name)
         key = _key(log)
-        async with errors_of(self._topic), _fenced(self._topic):
+        async with errors_of(self._topic), _fencing_errors_of(self._topic):
             places = await self._partitions(log)
             if (
                 noted is not None
@@ -306,7 +306,7 @@ def _key(log: Path) -> str:
 
 
 @asynccontextmanager
-async def _fenced(topic: Topic) -> AsyncIterator[None]:
+async def _fencing_errors_of(topic: Topic) -> AsyncIterator[None]:
     asyncio.get_running_loop().set_exception_handler(_ignore_fencing)
     try:
         yield

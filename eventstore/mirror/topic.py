@@ -100,7 +100,7 @@ async def consumer(
         isolation_level=isolation,
         fetch_max_wait_ms=_FETCH_MS,
     )
-    async with _started(opened, opened.stop):
+    async with _started_client(opened, opened.stop):
         yield opened
 
 
@@ -114,19 +114,19 @@ async def producer(topic: Topic, key: str) -> AsyncIterator[AIOKafkaProducer]:
         max_batch_size=256 << 10,
         linger_ms=5,
     )
-    async with _started(opened, opened.stop):
+    async with _started_client(opened, opened.stop):
         yield opened
 
 
 @asynccontextmanager
 async def _admin(topic: Topic) -> AsyncIterator[AIOKafkaAdminClient]:
     opened = AIOKafkaAdminClient(**topic.client)
-    async with _started(opened, opened.close):
+    async with _started_client(opened, opened.close):
         yield opened
 
 
 @asynccontextmanager
-async def _started(
+async def _started_client(
     client: AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaAdminClient,
     stop: Callable[[], Awaitable[None]],
 ) -> AsyncIterator[None]:

@@ -142,7 +142,7 @@ def _comparison(
 
     def with_records(log: ImportedLog) -> ImportedLog:
         if log.first_seq not in decoded:
-            decoded[log.first_seq] = _decoded(log)
+            decoded[log.first_seq] = _decoded_records(log)
         return structs.replace(log, decoded=decoded[log.first_seq])
 
     def compare(choices: Choices) -> AgreementResult:
@@ -162,7 +162,7 @@ def _comparison(
     return compare
 
 
-def _decoded(log: ImportedLog) -> Sequence[ImportedRecord] | None:
+def _decoded_records(log: ImportedLog) -> Sequence[ImportedRecord] | None:
     """The records of a range; None if they are too large to be kept."""
     found = []
     size = 0

@@ -336,15 +336,17 @@ class ConformanceChecker:
     def _of_broker(self, session: int, broker: int) -> Configuration:
         """The settings of a broker's process."""
         configuration = structs.replace(self._configuration, broker_id=broker, is_broker=True)
-        version = self._seen(_PROTOCOL, self.index.protocol_version(session))
-        deletes = self._seen(_DELETES, str(session not in self.index.keeps_topics).lower())
+        version = self._resolve_setting(_PROTOCOL, self.index.protocol_version(session))
+        deletes = self._resolve_setting(
+            _DELETES, str(session not in self.index.keeps_topics).lower()
+        )
         return structs.replace(
             configuration,
             inter_broker_protocol_version=version,
             delete_topic_enable=deletes == "true",
         )
 
-    def _seen(self, key: str, value: str) -> str:
+    def _resolve_setting(self, key: str, value: str) -> str:
         """The given value of a setting, or else the one that the log shows."""
         if key in self._given:
             return self._given[key]

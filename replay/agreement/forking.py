@@ -23,7 +23,7 @@ def run_forked(work: Callable[[], Answer]) -> Answer:
         warnings.simplefilter("ignore", DeprecationWarning)
         process = os.fork()
     if process == 0:
-        _run(work, writing)
+        _run_and_exit(work, writing)
     os.close(writing)
     try:
         with os.fdopen(reading, "rb") as stream:
@@ -41,7 +41,7 @@ def run_forked(work: Callable[[], Answer]) -> Answer:
     return answer  # type: ignore[no-any-return]
 
 
-def _run(work: Callable[[], Answer], writing: int) -> None:
+def _run_and_exit(work: Callable[[], Answer], writing: int) -> None:
     """Run the function and end this process."""
     try:
         # Ctrl-C and a service manager signal all processes; the parent decides what happens.

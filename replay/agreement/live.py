@@ -241,7 +241,7 @@ class LiveAgreement:
         seen = {_key(one) for one in due} - {_key(one) for one in self._after_lost(result)}
         if seen and self._settings.rules == "kafka" and self._settings.orders:
             search_time = _SearchTime(time.monotonic() - begun, is_stopping)
-            result = self._searched(result, search_time)
+            result = self._search_assumptions(result, search_time)
             due, self._waiting = self._due(result, now_ms)
             if is_last and search_time.is_over:
                 due, self._waiting = [], [*due, *self._waiting]
@@ -387,7 +387,9 @@ class LiveAgreement:
         result.is_cut, result.cut_logs = False, []
         return result
 
-    def _searched(self, unexplained: AgreementResult, search_time: _SearchTime) -> AgreementResult:
+    def _search_assumptions(
+        self, unexplained: AgreementResult, search_time: _SearchTime
+    ) -> AgreementResult:
         """The result for the window under the assumptions that explain most divergences;
         `unexplained` if the search would take too long."""
         if not search_time.check(_RUNS_MIN):

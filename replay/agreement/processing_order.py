@@ -67,7 +67,7 @@ class LoggedProcessingOrder(ProcessingOrder):
 
 def immutable_map_order(keys: Iterable[int]) -> list[int]:
     """Integers in the iteration order of Scala's immutable HashMap."""
-    return _trie_order([(_improved(key), key) for key in sorted(set(keys))], 0)
+    return _trie_order([(_improved_hash(key), key) for key in sorted(set(keys))], 0)
 
 
 def _trie_order(hashed: list[tuple[int, int]], shift: int) -> list[int]:
@@ -82,7 +82,7 @@ def _trie_order(hashed: list[tuple[int, int]], shift: int) -> list[int]:
     return alone + [key for group in below for key in _trie_order(group, shift + _BITS)]
 
 
-def _improved(hash_code: int) -> int:
+def _improved_hash(hash_code: int) -> int:
     """scala.collection.Hashing.improve; the hash code of an integer is its value."""
     mixed = (hash_code + (~(hash_code << 9) & _WORD)) & _WORD
     mixed ^= mixed >> 14
@@ -95,7 +95,7 @@ def mutable_map_order(names: Iterable[Name]) -> list[Name]:
 
     Partitions with the same hash code keep the order of insertion.
     """
-    hashed = [(_mixed(_hash_code(name)), name) for name in dict.fromkeys(names)]
+    hashed = [(_mixed_hash(_hash_code(name)), name) for name in dict.fromkeys(names)]
     capacity = _CAPACITY
     while len(hashed) >= capacity * _LOAD:
         capacity *= 2
@@ -103,7 +103,7 @@ def mutable_map_order(names: Iterable[Name]) -> list[Name]:
     return [name for _, name in hashed]
 
 
-def _mixed(hash_code: int) -> int:
+def _mixed_hash(hash_code: int) -> int:
     """scala.collection.mutable.HashMap.improveHash."""
     return hash_code ^ hash_code >> 16
 

@@ -102,8 +102,8 @@ def _note(
     for (broker, epoch), divergences in by_term.items():
         why = next(filter(None, map(reason, divergences)), _NO_REQUEST_LOG)
         result.notes.append(
-            f"not judged: {_counted(divergences)} of broker {broker} in epoch {epoch}, from record"
-            f" {divergences[0].seq} on: {why}"
+            f"not judged: {_divergence_counts(divergences)} of broker {broker} in epoch {epoch}, "
+            f"from record {divergences[0].seq} on: {why}"
         )
 
 
@@ -167,7 +167,7 @@ class IncompleteLogs(NamedTuple):
         ]
 
 
-def _counted(found: Sequence[Divergence]) -> str:
+def _divergence_counts(found: Sequence[Divergence]) -> str:
     decisions = sum(one.subject == "decision" for one in found)
     counts = ((decisions, "decision"), (len(found) - decisions, "request"))
     return " and ".join(counted(count, noun) for count, noun in counts if count)

@@ -37,14 +37,16 @@ def print_agreement(result: AgreementResult) -> None:
     assumed = ", ".join(f"{key}={value}" for key, value in result.settings.items())
     typer.echo(f"broker settings: {assumed or 'unknown'}")
     typer.echo(
-        f"decisions: {_counts(result)}{_unjudged(result)}; "
+        f"decisions: {_counts(result)}{_unjudged_count(result)}; "
         f"{result.warm} before the first election, {result.inputs} inputs"
     )
     _print_kinds(result)
     if result.requests.decisions or result.requests.extra or result.requests.unjudged:
-        typer.echo(f"requests to brokers: {_counts(result.requests)}{_unjudged(result.requests)}")
+        typer.echo(
+            f"requests to brokers: {_counts(result.requests)}{_unjudged_count(result.requests)}"
+        )
         _print_kinds(result.requests)
-    typer.echo(f"{result.source}: {_verdict(result)}; {_judged(result)}{_damage(result)}")
+    typer.echo(f"{result.source}: {_verdict(result)}; {_judged_counts(result)}{_damage(result)}")
 
 
 def _verdict(result: AgreementResult) -> str:
@@ -68,7 +70,7 @@ def _verdict(result: AgreementResult) -> str:
     return "agrees" if result.is_whole else "agrees as far as judged"
 
 
-def _judged(result: AgreementResult) -> str:
+def _judged_counts(result: AgreementResult) -> str:
     """The numbers of decisions and requests that were judged, and that were not."""
     requests = result.requests
     text = f"judged: {result.decisions} decisions, {requests.decisions} requests"
@@ -89,7 +91,7 @@ def _damage(result: AgreementResult) -> str:
     return f"; damaged lines, transactions or snapshots: {', '.join(shown)}{more}"
 
 
-def _unjudged(side: DetailedTally) -> str:
+def _unjudged_count(side: DetailedTally) -> str:
     return f", {side.unjudged} cannot tell" if side.unjudged else ""
 
 

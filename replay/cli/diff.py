@@ -121,7 +121,7 @@ def diff_command(
         raise typer.Exit(UNUSABLE) from None
     accept(comparison, entries)
     failing = comparison.unaccepted(with_harmless=fail_on is FailOn.ANY)
-    uncovered = _uncovered(comparison, fail_on)
+    uncovered = _coverage_failures(comparison, fail_on)
     with suppress(OutputFault):
         _write(_report(comparison, failing, uncovered, as_format), out)
     for text in comparison.errors:
@@ -129,7 +129,7 @@ def diff_command(
     raise typer.Exit(_exit_status(comparison, failing, uncovered, fail_on))
 
 
-def _uncovered(comparison: Comparison, fail_on: FailOn) -> list[str]:
+def _coverage_failures(comparison: Comparison, fail_on: FailOn) -> list[str]:
     """The changes without a difference that fail the comparison, as sentences."""
     from replay.diff.reports import sentences
 

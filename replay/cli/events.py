@@ -56,7 +56,9 @@ def events(
         "events",
         criteria,
         _source,
-        indexed=partial(_indexed, criteria.wanted) if criteria.wanted != IndexSelection() else None,
+        indexed=partial(_events_from_index, criteria.wanted)
+        if criteria.wanted != IndexSelection()
+        else None,
         unknown_kinds=unknown_event_kinds,
     )
     print_list(log, question, _line, as_json=as_json)
@@ -70,7 +72,7 @@ def _source(log: ListedLog, first: int, last: int, progress: Progress) -> Iterat
     return imported.events(log, first, last, progress)
 
 
-def _indexed(
+def _events_from_index(
     wanted: IndexSelection, log: OpenedLog, index: Index, first: int, last: int, progress: Progress
 ) -> Iterator[ListedEvent]:
     return from_index.events(log, index, wanted, first, last, progress)

@@ -35,7 +35,7 @@ def errors_in_one_line(command: str, damaged: int = UNUSABLE) -> Iterator[None]:
 def unwound_by_sigterm() -> Iterator[None]:
     """Let SIGTERM raise SystemExit, so that open resources are closed. The exit code is 143, which
     shells use for SIGTERM. A second SIGTERM is ignored."""
-    with _handled({signal.SIGTERM: _exit}):
+    with _installed_handlers({signal.SIGTERM: _exit}):
         yield
 
 
@@ -69,12 +69,12 @@ def interrupted_by_sigterm(message: str) -> Iterator[Callable[[], None]]:
         if has_come:
             raise KeyboardInterrupt
 
-    with _handled({signal.SIGINT: interrupt, signal.SIGTERM: interrupt}):
+    with _installed_handlers({signal.SIGINT: interrupt, signal.SIGTERM: interrupt}):
         yield check
 
 
 @contextmanager
-def _handled(handlers: Mapping[int, Callable[..., None]]) -> Iterator[None]:
+def _installed_handlers(handlers: Mapping[int, Callable[..., None]]) -> Iterator[None]:
     """Install signal handlers, and restore the previous ones at the end."""
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:

@@ -144,7 +144,7 @@ def explore(
             if not as_json:
                 typer.echo(f"seed {seed}")
             found = _explore(start, seed, budget, workers)
-            saved, where, logs = _saved(found, folder, shrink_seconds)
+            saved, where, logs = _shrink_and_save(found, folder, shrink_seconds)
     document = _document(found, seed, workers, saved, where)
     document["notes"] = notes
     print_result(
@@ -214,7 +214,10 @@ def _explore(
     from replay.explore.parallel import explore as explore_runs
 
     message = "refold explore: ending"
-    with _reporting(budget) as report, interrupted_by_sigterm(message) as check_interrupt:
+    with (
+        _exploration_progress(budget) as report,
+        interrupted_by_sigterm(message) as check_interrupt,
+    ):
 
         def on_run(coverage: "Coverage", elapsed_s: float) -> None:
             check_interrupt()
@@ -224,7 +227,7 @@ def _explore(
 
 
 @contextmanager
-def _reporting(budget: "Budget") -> "Iterator[ReportCoverage]":
+def _exploration_progress(budget: "Budget") -> "Iterator[ReportCoverage]":
     """Show runs and simulated seconds a second, and what they reached."""
     from rich.progress import TextColumn
 
@@ -242,7 +245,7 @@ def _reporting(budget: "Budget") -> "Iterator[ReportCoverage]":
         yield report
 
 
-def _saved(
+def _shrink_and_save(
     found: "ExplorationResult", folder: Path, seconds: float
 ) -> tuple["SavedRun | None", Path | None, list[Path]]:
     """Shrink and save a violation. Returns where it was saved, with its logs."""
@@ -271,10 +274,10 @@ def _saved(
         strategy=case.strategy,
         before=len(case.inputs),
     )
-    return saved, *_written(saved, folder)
+    return saved, *_save_or_print(saved, folder)
 
 
-def _written(saved: "SavedRun", folder: Path) -> tuple[Path | None, list[Path]]:
+def _save_or_print(saved: "SavedRun", folder: Path) -> tuple[Path | None, list[Path]]:
     """Save a run: in the folder, else in a temporary one, else as output. It is not lost."""
     from replay.explore.saved import document_of, save
 
@@ -351,10 +354,10 @@ def _print(
     for line in checked_lines(coverage):
         typer.echo(line)
     for text in not_checked(coverage):
-        typer.echo(_wrapped(f"not checked: {text}"))
+        typer.echo(_wrapped_text(f"not checked: {text}"))
 
 
-def _wrapped(text: str) -> str:
+def _wrapped_text(text: str) -> str:
     """A long list in lines; a name or a path is never divided."""
     return fill(
         text,

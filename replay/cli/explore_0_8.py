@@ -58,7 +58,7 @@ def explore_08(
             found = search(seed, workers, goes_on)
         elapsed_s = time.monotonic() - start
         saved = [
-            _saved(one, folder / one.violation.invariant, seed, shrink_seconds, report)
+            _shrink_and_save(one, folder / one.violation.invariant, seed, shrink_seconds, report)
             for one in found.runs_to_save
         ]
     document = _document(found, workers, elapsed_s, saved)
@@ -67,7 +67,9 @@ def explore_08(
     return found
 
 
-def _saved(broken: "BrokenRun", folder: Path, seed: int, seconds: float, report: Progress) -> Saved:
+def _shrink_and_save(
+    broken: "BrokenRun", folder: Path, seed: int, seconds: float, report: Progress
+) -> Saved:
     from replay.explore.kafka_0_8.saved import save
     from replay.explore.kafka_0_8.search import shrink_run
 

@@ -30,7 +30,7 @@ def reproduce(path: Path, *, as_json: bool) -> bool:
 
     def show() -> None:
         if outcome.violation is None:
-            typer.echo(f"no violation; the run was saved with {_expected(saved)}")
+            typer.echo(f"no violation; the run was saved with {_expected_violation(saved)}")
         else:
             typer.echo(violation_text(outcome.violation))
         if is_same:
@@ -58,7 +58,7 @@ def _run_again(path: Path) -> "tuple[SavedRun, RunOutcome] | tuple[SavedRun08, R
     return saved_08, Run08(saved_08.scenario, saved_08.inputs)
 
 
-def _expected(saved: "SavedRun | SavedRun08") -> str:
+def _expected_violation(saved: "SavedRun | SavedRun08") -> str:
     """What a run was saved with; one of the 0.8 design perhaps with a flaw, no violation."""
     from replay.explore.saved import SavedRun
 

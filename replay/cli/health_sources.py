@@ -103,7 +103,7 @@ def from_daemon(
         raise ReplayError(f"process {found.process} is {found.role}, and has no log yet")
     moment = from_log(found.log.folder, None, None)
     source = f"process {found.process} ({found.role})"
-    problem = " ".join(filter(None, [_disconnected(found), moment.problem]))
+    problem = " ".join(filter(None, [_connection_problem(found), moment.problem]))
     moment = structs.replace(moment, source=source, problem=problem)
     try:
         zookeeper = _access_of(found.zookeeper) if access is None else access.zookeeper
@@ -137,7 +137,7 @@ def _with_configs(
     )
 
 
-def _disconnected(found: DaemonStatus) -> str:
+def _connection_problem(found: DaemonStatus) -> str:
     """A sentence about a daemon that decides nothing; "" if it is connected."""
     session = found.zookeeper
     if session is None or session.is_connected:

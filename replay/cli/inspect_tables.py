@@ -74,7 +74,7 @@ def changes_table(found: Sequence[Change]) -> Table:
     return table
 
 
-def _highlighted(
+def _highlighted_row(
     subject: str, row: Sequence[str], fields: Sequence[str], changed: Changed
 ) -> list[str | Text]:
     """A row, in which the fields that changed, or all of a new subject, are highlighted."""
@@ -102,7 +102,7 @@ def _tables(cluster: ClusterView, changed: Changed, partitions_max: int | None) 
         state = "shutting down" if broker.is_shutting_down else ""
         endpoints = ", ".join(broker.endpoints)
         row = [str(broker.id), str(broker.epoch), endpoints, broker.rack or "", state]
-        brokers.add_row(*_highlighted(f"broker {broker.id}", row, _BROKER_FIELDS, changed))
+        brokers.add_row(*_highlighted_row(f"broker {broker.id}", row, _BROKER_FIELDS, changed))
     yield brokers
     yield _partitions(cluster, changed, partitions_max)
     moves = Table(
@@ -159,7 +159,7 @@ def _partitions(cluster: ClusterView, changed: Changed, partitions_max: int | No
         shown = shown[:partitions_max]
     for one in shown:
         row = _row(one)
-        table.add_row(*_highlighted(f"partition {one.name}", row, _PARTITION_FIELDS, changed))
+        table.add_row(*_highlighted_row(f"partition {one.name}", row, _PARTITION_FIELDS, changed))
     return table
 
 

@@ -211,11 +211,11 @@ def _print_logs(
             break
     if not count:
         if len(faults) == len(logs):
-            raise _named_by_log(faults)
+            raise _combined_error(faults)
         typer.echo(f"refold {question.command}: {log}: no {question.command} match", err=True)
 
 
-def _named_by_log(faults: dict[str, ReplayError]) -> ReplayError:
+def _combined_error(faults: dict[str, ReplayError]) -> ReplayError:
     """The errors of several logs in one; that of a single log is returned unchanged."""
     if len(faults) == 1:
         return next(iter(faults.values()))

@@ -32,7 +32,7 @@ async def live_znodes(
 ) -> ZnodeView:
     """The znodes of a cluster; of the topics only `topics`, if there are any. Raises ReplayError if
     ZooKeeper is not reachable, or there is no Kafka cluster or topic of this name."""
-    found = await _read(connect, security, partial(read_topics, topics=topics))
+    found = await _read_znodes(connect, security, partial(read_topics, topics=topics))
     if not found:
         raise ReplayError(
             f"{shown(connect)} has no Kafka cluster: does --zookeeper have the brokers' chroot?"
@@ -58,10 +58,10 @@ async def live_brokers_and_configs(
     """Read only the registrations of the brokers and the dynamic configuration of these topics.
     Raises ReplayError if ZooKeeper is not reachable."""
     read = partial(read_brokers_and_configs, topics=topics)
-    return _view(await _read(connect, security, read))
+    return _view(await _read_znodes(connect, security, read))
 
 
-async def _read(
+async def _read_znodes(
     connect: ConnectString,
     security: ZooKeeperSecurity,
     read: Callable[[ZooKeeperClient], Awaitable[Mapping[str, ReadZnode]]],

@@ -93,7 +93,7 @@ def new_incident(
             return
         if log is not None and _is_run(log):
             _refuse_broker_run(log)
-            invariant, of_violation = _named_by_violation(log)
+            invariant, of_violation = _name_and_title(log)
             name, title = name or invariant, title or of_violation
         if log is None or name is None:
             raise typer.BadParameter("needs LOG and --name", param_hint="LOG, --name")
@@ -128,7 +128,7 @@ def _refuse_broker_run(path: Path) -> None:
         )
 
 
-def _named_by_violation(path: Path) -> tuple[str, str]:
+def _name_and_title(path: Path) -> tuple[str, str]:
     """A name and a title for a run, by the invariant that it breaks."""
     from replay.explore.saved import read_run
 

@@ -60,7 +60,7 @@ def period(first: str | None, last: str | None) -> tuple[int | None, int | None]
     """The wall clocks of --from and --to in ms."""
     from_ms, to_ms = _time_ms(first, "--from"), _time_ms(last, "--to")
     if from_ms is not None and to_ms is not None and from_ms > to_ms:
-        raise _reversed(first, last)
+        raise _reversed_range_error(first, last)
     return from_ms, to_ms
 
 
@@ -125,7 +125,7 @@ def log_positions(first: str | None, last: str | None) -> tuple[LogPosition, Log
     """The positions of --from and --to, in this order."""
     begin, end = log_position(first, "--from"), log_position(last, "--to")
     if any(a is not None and b is not None and a > b for a, b in zip(begin, end, strict=True)):
-        raise _reversed(first, last)
+        raise _reversed_range_error(first, last)
     return begin, end
 
 
@@ -136,7 +136,7 @@ def _iso_time(text: str) -> datetime | None:
         return None
 
 
-def _reversed(first: str | None, last: str | None) -> typer.BadParameter:
+def _reversed_range_error(first: str | None, last: str | None) -> typer.BadParameter:
     return typer.BadParameter(f"{first} is after --to {last}", param_hint="--from")
 
 

@@ -101,11 +101,13 @@ def replay(
             )
         if len(paths) == 1:
             path = paths[0][1]
-            only = _indexed(path, report) if index else _verified(path, report, processes)
+            only = (
+                _verify_and_index(path, report) if index else _verify_path(path, report, processes)
+            )
             several = []
         else:
             only = None
-            several = [_replayed(name, path, report, processes) for name, path in paths]
+            several = [_replay_log(name, path, report, processes) for name, path in paths]
     if only is not None:
         print_result(_document(only), lambda: _print(only, str(log)), as_json=as_json)
         raise typer.Exit(_DIFFERS if only.mismatched else _AGREED)
@@ -127,19 +129,19 @@ def _paths(log: Path) -> Iterator[list[tuple[str, Path]]]:
         yield [(one.name, one.path) for one in found]
 
 
-def _verified(path: Path, report: Progress, processes: int) -> Verification:
+def _verify_path(path: Path, report: Progress, processes: int) -> Verification:
     with open_reader(path) as reader:
         return verify_log(reader, report, processes)
 
 
-def _indexed(path: Path, report: Progress) -> Verification:
+def _verify_and_index(path: Path, report: Progress) -> Verification:
     with open_reader(path) as reader, damage_reported():
         verifier = Verifier(reader)
         make_index(path, report, verifier=verifier)
         return verifier.result()
 
 
-def _replayed(name: str, path: Path, report: Progress, processes: int) -> _ReplayedLog:
+def _replay_log(name: str, path: Path, report: Progress, processes: int) -> _ReplayedLog:
     try:
         with open_reader(path) as reader:
             if reader.header.kind != "recorded":

@@ -135,24 +135,24 @@ def _reports(log: str, against: str | None, *, redact: bool) -> "list[Report]":
     from replay.report.comparing import compare
 
     if against is not None:
-        reports = _read([log, against], redact=redact)
+        reports = _read_reports([log, against], redact=redact)
         compare(*reports)
         return reports
-    reports = _read([str(one) for one in logs_of_run(Path(log))] or [log], redact=redact)
+    reports = _read_reports([str(one) for one in logs_of_run(Path(log))] or [log], redact=redact)
     put_on_one_clock(reports)
     return reports
 
 
-def _read(sources: list[str], *, redact: bool) -> "list[Report]":
+def _read_reports(sources: list[str], *, redact: bool) -> "list[Report]":
     if not redact:
-        return [_read_one(one, one, one) for one in sources]
+        return [_read_report(one, one, one) for one in sources]
     with redacted_logs(sources) as other:
         # The path of a log may have the name of a host.
         titles = ["redacted log", *(f"redacted log {n}" for n in range(2, len(sources) + 1))]
-        return [_read_one(*one) for one in zip(sources, other.logs, titles, strict=True)]
+        return [_read_report(*one) for one in zip(sources, other.logs, titles, strict=True)]
 
 
-def _read_one(path: str, source: Path | str, title: str) -> "Report":
+def _read_report(path: str, source: Path | str, title: str) -> "Report":
     from replay.logs.open_log import open_log
     from replay.report.building import report_of
     from replay.what_if.saved_run import branch_of

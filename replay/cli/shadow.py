@@ -63,7 +63,7 @@ def run_shadow(settings: Settings, options: ShadowOptions) -> None:
     """
     configure(settings.messages, "replay")
     try:
-        result = _followed(settings, options)
+        result = _run_shadow(settings, options)
     except StartRefused as refused:
         for reason in refused.reasons:
             logger.error("refused to start: %s", reason)
@@ -75,7 +75,7 @@ def run_shadow(settings: Settings, options: ShadowOptions) -> None:
     raise typer.Exit(status_of(result))
 
 
-def _followed(settings: Settings, options: ShadowOptions) -> ShadowResult:
+def _run_shadow(settings: Settings, options: ShadowOptions) -> ShadowResult:
     with ExitStack() as stack:
         stop = stack.enter_context(_stopped_by_signals())
         watcher = None
@@ -85,7 +85,7 @@ def _followed(settings: Settings, options: ShadowOptions) -> ShadowResult:
                 _connect(settings), settings.session_timeout_ms, settings.messages, options.config
             )
             stack.callback(watcher.close)
-        begin = partial(_begun, settings, options, watcher, stop)
+        begin = partial(_begin_import, settings, options, watcher, stop)
         live = LiveSettings(options.rules, options.given, sees_refusals=watcher is None)
         shadow = Shadow(begin, live, metrics=options.metrics, is_stopping=lambda: bool(stop))
         try:
@@ -114,7 +114,7 @@ async def _require_zookeeper(settings: Settings, stop: Sequence[int]) -> None:
     require_no_error(check_cluster_found(settings, waiting.result()))
 
 
-def _begun(
+def _begin_import(
     settings: Settings,
     options: ShadowOptions,
     watcher: Watcher | None,
@@ -129,7 +129,7 @@ def _begun(
         logger.info("follows %s from zxid %#x, log %s", begun.folder, begun.state.zxid, folder)
         return FollowedImport(begun, folder, logs)
     assert watcher is not None, "ZooKeeper is watched"
-    watched = _watched(watcher, settings, stop)
+    watched = _watch_transactions(watcher, settings, stop)
     state = watched.state()
     root = find_kafka(state.tree, (), None)
     # The beginning of this session at least.
@@ -153,7 +153,9 @@ def _unwatched_note(after: int, zxid: int) -> str:
     )
 
 
-def _watched(watcher: Watcher, settings: Settings, stop: Sequence[int]) -> WatchedTransactions:
+def _watch_transactions(
+    watcher: Watcher, settings: Settings, stop: Sequence[int]
+) -> WatchedTransactions:
     """ZooKeeper's transactions, once all znodes were read. Raises ReplayError."""
     watched = WatchedTransactions(watcher)
     while not watched.is_complete:

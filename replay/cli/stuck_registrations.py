@@ -40,7 +40,9 @@ class RegistrationProbes:
         None if nothing looks stuck. `sessions` own the registrations, by broker id."""
         epochs = {one.id: one.epoch for one in registered}
         found = asyncio.run(
-            probe_registrations(registered, self._lost(cluster, epochs), self._security)
+            probe_registrations(
+                registered, self._endpoints_of_lost_brokers(cluster, epochs), self._security
+            )
         )
         self._endpoints |= {one.id: one.endpoints for one in registered}
         before, self._since = self._since, {}
@@ -56,7 +58,7 @@ class RegistrationProbes:
                 due_s.append(max(left_s, 0.0))
         return stuck, max(due_s, default=None)
 
-    def _lost(
+    def _endpoints_of_lost_brokers(
         self, cluster: ClusterView, registered: Mapping[int, int]
     ) -> dict[int, Sequence[Endpoint]]:
         replicas = {

@@ -158,7 +158,7 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
         raise typer.BadParameter(why, param_hint=", ".join(given))
 
 
-def _read(path: str, log: "OpenedLog") -> "Incident":
+def _read_incident(path: str, log: "OpenedLog") -> "Incident":
     from replay.what_if.saved_run import incident_of
 
     with progress() as report:
@@ -180,7 +180,7 @@ def _answer(source: str, changes: "Changes", out: Path | None, *, as_json: bool)
         )
     with unwound_by_sigterm(), reserved(out) if out is not None else nullcontext():
         with open_log(source) as log:
-            incident = _read(source, log)
+            incident = _read_incident(source, log)
             with progress(every=1) as report:
                 answer, continued = continue_incident(incident, changes, report)
         logs = save(continued, incident, source, out) if out is not None else []
@@ -208,7 +208,7 @@ def _search(
     from replay.what_if.searching import Search, point_of_no_return
 
     with unwound_by_sigterm(), open_log(source) as log:
-        incident = _read(source, log)
+        incident = _read_incident(source, log)
         changed = apply_changes(incident, changes)
         search = Search(condition_of(condition, incident), *sizes, seed, workers)
         with progress(every=1) as report, interrupted_by_sigterm("refold what-if: ending"):

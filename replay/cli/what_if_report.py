@@ -105,11 +105,12 @@ def _totals(answer: "WhatIfAnswer") -> Iterator[str]:
     )
     yield (
         "lost records of the simulated producers: "
-        f"{_lost(answer.control)} without the changes; {_lost(answer.changed)} with them"
+        f"{_lost_record_counts(answer.control)} without the changes; "
+        f"{_lost_record_counts(answer.changed)} with them"
     )
 
 
-def _lost(outcome: "Outcome") -> str:
+def _lost_record_counts(outcome: "Outcome") -> str:
     of_all = sum(one.lost_all or 0 for one in outcome.values())
     of_leader = sum(one.lost_leader or 0 for one in outcome.values())
     return f"{of_all} with acks=all, {of_leader} with acks=1"

@@ -73,7 +73,7 @@ def cluster_of(
         replica_deletions=_replica_deletions(context),
         procedure=procedure,
         queued=[trigger_name(one) for one in controller.triggers],
-        unanswered=_unanswered(context),
+        unanswered=_unanswered_requests(context),
         stuck_registrations=_stuck_registrations(context),
         requests=[f"request {one}" for one in (*context.waiting, *context.propagating)],
     )
@@ -201,7 +201,7 @@ def _stuck_registrations(context: ControllerContext) -> list[StuckRegistrationVi
     ]
 
 
-def _unanswered(context: ControllerContext) -> list[UnansweredView]:
+def _unanswered_requests(context: ControllerContext) -> list[UnansweredView]:
     """By broker the oldest request that it has not answered. Of UpdateMetadata requests only the
     last one is known."""
     sent: dict[int, list[tuple[CommandId, str]]] = {}

@@ -185,7 +185,7 @@ class ImportedReplay:
             listed,
             (derived.listed,) if derived is not None else (),
             begun,
-            tuple(_written(event, self._chroot)),
+            tuple(_written_paths(event, self._chroot)),
             (derived.since or 0) if derived is not None else 0,
         )
 
@@ -199,7 +199,7 @@ class ImportedReplay:
         self._records.close()
 
 
-def _written(event: ImportedEvent, chroot: str) -> list[str]:
+def _written_paths(event: ImportedEvent, chroot: str) -> list[str]:
     """The znodes that a transaction has written."""
     if not isinstance(event, Transaction):
         return []

@@ -57,7 +57,7 @@ def _unchanged(topic: str) -> str:
 def request_lines(request: ApiRequest, name_of: NameOf = _unchanged) -> list[str]:
     """A request with its client, if the log has one, then a line for each part. `name_of` returns a
     topic's name by its id in hex."""
-    head, *parts = _described(request, name_of)
+    head, *parts = _head_and_parts(request, name_of)
     if request.client is not None:
         head += f" by {request.client.principal} at {request.client.host}"
     if isinstance(request, MutatingRequest) and request.client_id:
@@ -65,7 +65,7 @@ def request_lines(request: ApiRequest, name_of: NameOf = _unchanged) -> list[str
     return [head, *parts]
 
 
-def _described(request: ApiRequest, name_of: NameOf) -> list[str]:
+def _head_and_parts(request: ApiRequest, name_of: NameOf) -> list[str]:
     name = type(request).__name__.removesuffix("Received")
     head = f"{name}, request {request.request}"
     match request:
@@ -132,7 +132,7 @@ def _parts(answer: ApiResponse) -> list[tuple[int, str]]:
     """The parts of an answer, each with its error."""
     match answer:
         case CreateTopicsResponse(topics=created):
-            return [(one.error, _created(one)) for one in created]
+            return [(one.error, _created_topic(one)) for one in created]
         case CreatePartitionsResponse(topics=answered) | UpdateFeaturesResponse(features=answered):
             return [(one.error, _with_error(one.name, one.error, one.message)) for one in answered]
         case DeleteTopicsResponse(topics=deleted):
@@ -143,7 +143,7 @@ def _parts(answer: ApiResponse) -> list[tuple[int, str]]:
         case AlterUserScramCredentialsResponse(users=users):
             return [(one.error, _with_error(one.user, one.error, one.message)) for one in users]
         case AlterPartitionResponse(partitions=altered):
-            return [(one.error, _altered(one)) for one in altered]
+            return [(one.error, _altered_partition(one)) for one in altered]
         case (
             AlterPartitionReassignmentsResponse(partitions=partitions)
             | ElectLeadersResponse(partitions=partitions)
@@ -172,7 +172,7 @@ def _names(named: list[tuple[str, int]] | None) -> list[str]:
     return [partition_name(topic, number) for topic, number in named]
 
 
-def _altered(one: AlteredPartition) -> str:
+def _altered_partition(one: AlteredPartition) -> str:
     topic = write_topic_id(one.topic_id) if one.topic_id else one.topic
     if one.error:
         return _with_error(partition_name(topic, one.partition), one.error)
@@ -188,7 +188,7 @@ def _how(dry: bool, timeout_ms: int) -> str:
 
 def _new_topic(topic: NewTopic) -> str:
     if topic.assignments:
-        wanted = _assigned(topic.assignments)
+        wanted = _assignment_text(topic.assignments)
     else:
         wanted = f"partitions {_count(topic.partitions)} of {_count(topic.replication_factor)}"
     configs = "".join(f" {key}={value}" for key, value in topic.configs)
@@ -200,15 +200,17 @@ def _count(count: int) -> str:
 
 
 def _new_partitions(asked: NewPartitions) -> str:
-    given = "" if asked.assignments is None else f" {_assigned(enumerate(asked.assignments))}"
+    given = (
+        "" if asked.assignments is None else f" {_assignment_text(enumerate(asked.assignments))}"
+    )
     return f"{asked.topic} to {asked.count}{given}"
 
 
-def _assigned(assignments: Iterable[tuple[int, Sequence[int]]]) -> str:
+def _assignment_text(assignments: Iterable[tuple[int, Sequence[int]]]) -> str:
     return " ".join(f"{number}:[{','.join(map(str, ids))}]" for number, ids in assignments)
 
 
-def _created(one: CreatedTopic) -> str:
+def _created_topic(one: CreatedTopic) -> str:
     if one.error:
         return _with_error(one.name, one.error, one.message)
     named = f" id {write_topic_id(one.topic_id)}" if one.topic_id else ""

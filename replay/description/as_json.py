@@ -96,10 +96,10 @@ def _object(content: bytes, decode: Decode) -> Any:
     """The content decoded by its type; otherwise as untyped msgpack; otherwise the bytes."""
     for attempt in (decode, _decode):
         try:
-            return _named(attempt(content), _FOR_PEOPLE)
+            return _with_names(attempt(content), _FOR_PEOPLE)
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
-    return _named(content, _FOR_PEOPLE)
+    return _with_names(content, _FOR_PEOPLE)
 
 
 # For comparisons --------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def _object(content: bytes, decode: Decode) -> Any:
 
 def plain_object(value: Any) -> Any:
     """A value of the core's types as dicts by field name, lists, strings and numbers."""
-    return _named(value, _PLAIN)
+    return _with_names(value, _PLAIN)
 
 
 # For exports ------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def readable(stored: bytes, decode: Decode) -> Any:
     bytes."""
     for attempt in (decode, _decode):
         try:
-            value = _named(attempt(stored), _EXACT)
+            value = _with_names(attempt(stored), _EXACT)
             if stored_bytes(value) == stored:
                 return value
         except (ValueError, TypeError, OverflowError, RecursionError):
@@ -148,7 +148,7 @@ def stored_bytes(value: Any) -> bytes:
         case {"raw": str(raw)} if len(value) == 1:
             return b64decode(raw, validate=True)
         case _:
-            return _encode(_unnamed(value))
+            return _encode(_without_names(value))
 
 
 # Names for fields -------------------------------------------------------------------------------
@@ -163,20 +163,20 @@ class _Form(NamedTuple):
     of_other: Callable[[Any], Any]
 
 
-def _named(value: Any, form: _Form) -> Any:
+def _with_names(value: Any, form: _Form) -> Any:
     if isinstance(value, _UNCHANGED):
         return value
     if isinstance(value, (list, tuple)):
-        return [one if isinstance(one, _UNCHANGED) else _named(one, form) for one in value]
+        return [one if isinstance(one, _UNCHANGED) else _with_names(one, form) for one in value]
     if isinstance(value, bytes):
         return form.of_bytes(value)
     if isinstance(value, msgspec.Struct):
         config = value.__struct_config__
         named = {form.tag: config.tag} if form.tag and config.tag is not None else {}
-        named |= {name: _named(getattr(value, name), form) for name in value.__struct_fields__}
+        named |= {name: _with_names(getattr(value, name), form) for name in value.__struct_fields__}
         return named if config.array_like else form.of_map(named)
     if isinstance(value, dict):
-        return form.of_map({key: _named(one, form) for key, one in value.items()})
+        return form.of_map({key: _with_names(one, form) for key, one in value.items()})
     return form.of_other(value)
 
 
@@ -215,7 +215,7 @@ def _refuse(value: Any) -> Any:
 _FOR_PEOPLE: Final[_Form] = _Form(
     "kind",
     _shown_bytes,
-    lambda found: {str(_named(key, _FOR_PEOPLE)): one for key, one in found.items()},
+    lambda found: {str(_with_names(key, _FOR_PEOPLE)): one for key, one in found.items()},
     lambda value: value,
 )
 _PLAIN: Final[_Form] = _Form(
@@ -227,18 +227,18 @@ _PLAIN: Final[_Form] = _Form(
 _EXACT: Final[_Form] = _Form("tag", _exact_bytes, lambda found: {_MAP: found}, _refuse)
 
 
-def _unnamed(value: Any) -> Any:
+def _without_names(value: Any) -> Any:
     """The value without names. Structures become arrays of their tag and their fields, in order."""
     if isinstance(value, _UNCHANGED):
         return value
     if isinstance(value, list):
-        return [one if isinstance(one, _UNCHANGED) else _unnamed(one) for one in value]
+        return [one if isinstance(one, _UNCHANGED) else _without_names(one) for one in value]
     match value:
         case {"text": str(text)} if len(value) == 1:
             return text.encode()
         case {"base64": str(text)} if len(value) == 1:
             return b64decode(text, validate=True)
         case {"map": dict(of_map)} if len(value) == 1:
-            return {key: _unnamed(one) for key, one in of_map.items()}
+            return {key: _without_names(one) for key, one in of_map.items()}
         case _:
-            return [_unnamed(one) for one in value.values()]
+            return [_without_names(one) for one in value.values()]

@@ -42,14 +42,14 @@ class _Anything(type):
 
 
 class _Written(metaclass=_Anything):
-    """The type of a twin's fields that `_written` converts."""
+    """The type of a twin's fields that `_convert_field` converts."""
 
 
 def _convert(value: Any, into: Any) -> Any:
-    return msgspec.convert(value, into, from_attributes=True, dec_hook=_written)
+    return msgspec.convert(value, into, from_attributes=True, dec_hook=_convert_field)
 
 
-def _written(_: type, value: Any) -> Any:
+def _convert_field(_: type, value: Any) -> Any:
     """Convert text, or a member of a union of structures, which msgspec does not distinguish by
     tags."""
     if isinstance(value, Struct):

@@ -55,10 +55,12 @@ def command_in_words(command: commands.Command) -> str:
         case commands.WriteAtomically(operations=operations):
             return f"multi: {some(operation_in_words(one, content) for one in operations)}"
         case commands.LeaderAndIsrRequest(broker=broker, partitions=partitions):
-            return f"LeaderAndIsr to broker {broker}: {_led(partitions)}"
+            return f"LeaderAndIsr to broker {broker}: {_partition_states(partitions)}"
         case commands.UpdateMetadataRequest(broker=broker, partitions=parts, live_brokers=live):
             brokers = broker_list([one.id for one in live])
-            return f"UpdateMetadata to broker {broker}: brokers {brokers}; {_led(parts)}"
+            return (
+                f"UpdateMetadata to broker {broker}: brokers {brokers}; {_partition_states(parts)}"
+            )
         case commands.StopReplicaRequest(broker=broker, partitions=stopped):
             replicas = some(
                 f"{one.topic}-{one.partition}{' and delete it' if one.delete else ''}"
@@ -71,7 +73,7 @@ def command_in_words(command: commands.Command) -> str:
             return plain_command_in_words(command)
 
 
-def _led(
+def _partition_states(
     partitions: Sequence[commands.LeaderAndIsrPartition | commands.UpdateMetadataPartition],
 ) -> str:
     return some(
@@ -117,14 +119,14 @@ def operation_in_words(one: WriteOperation, content_of: Callable[[str, bytes], s
         case CreateSequential(path=path, data=data):
             return f"create sequential {path}{content_of(path, data)}"
         case SetData(path=path, data=data, version=version):
-            return f"set {path}{_expected(version)}{content_of(path, data)}"
+            return f"set {path}{_expected_version(version)}{content_of(path, data)}"
         case Delete(path=path, version=version):
-            return f"delete {path}{_expected(version)}"
+            return f"delete {path}{_expected_version(version)}"
         case Check(path=path, version=version):
             return f"check {path} version {version}"
 
 
-def _expected(version: int) -> str:
+def _expected_version(version: int) -> str:
     return "" if version == ANY_VERSION else f", expected version {version}"
 
 

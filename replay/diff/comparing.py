@@ -178,7 +178,7 @@ def compare(
         ]
         results = pool.compare_all(logs, settings, _TotalProgress(len(logs), progress))
     coverage = pool.coverage
-    found = Comparison(sides[0], sides[1], results, _grouped(results))
+    found = Comparison(sides[0], sides[1], results, _sorted_groups(results))
     found.unmeasured = coverage.unmeasured([one.log for one in results if one.error])
     if not found.errors:
         found.uncovered, found.one_sided = coverage.uncovered(), coverage.one_sided()
@@ -187,7 +187,7 @@ def compare(
     return found
 
 
-def _grouped(results: Sequence[LogResult]) -> list[Group]:
+def _sorted_groups(results: Sequence[LogResult]) -> list[Group]:
     """The groups, sorted: first those that come first in a log, by the number of these logs, then
     those that come after them, and harmless ones last."""
     groups: dict[tuple[str, ...], Group] = {}
@@ -321,7 +321,7 @@ class _Pool:
             _Fold(team.base_again, f"{BASE} again", request),
             _Fold(team.head_again, f"{HEAD} again", request),
         ]
-        base, head, *again = self._folded(log, folds, in_all)
+        base, head, *again = self._fold_in_parallel(log, folds, in_all)
         for side, one in zip(_SIDES, (base, head), strict=True):
             self.coverage.add_outcomes(side, one.folded)
             if side in measured:
@@ -336,13 +336,13 @@ class _Pool:
             # another one.
             is_held = _is_shadow(base, head)
             request = structs.replace(request, with_contents=True, since=since)
-            base, head = self._explained(team, log, request, in_all, (base, head))
+            base, head = self._fold_with_contents(team, log, request, in_all, (base, head))
             result.instances = _instances(log, base, head, is_held=is_held)
         result.left_at = (base.folded.left_at, head.folded.left_at)
         result.assumptions = (base.folded.assumptions, head.folded.assumptions)
         return result
 
-    def _explained(
+    def _fold_with_contents(
         self,
         team: _Team,
         log: GivenLog,
@@ -355,20 +355,20 @@ class _Pool:
 
         def folded(asked: FoldLog) -> tuple[FoldResult, FoldResult]:
             folds = [_Fold(team.base, BASE, asked), _Fold(team.head, HEAD, asked)]
-            base, head = self._folded(log, folds, in_all)
+            base, head = self._fold_in_parallel(log, folds, in_all)
             return base, head
 
         known = b"".join(common_keys(found[0].decisions, found[1].decisions))
-        followed = _written_by_one(found[0].decisions, found[1].decisions)
-        request = structs.replace(request, known=known, partitions=_named(followed))
+        followed = _differently_written_partitions(found[0].decisions, found[1].decisions)
+        request = structs.replace(request, known=known, partitions=_partitions_of_names(followed))
         base, head = folded(request)
         all_roots = roots(divergences(base.decisions, head.decisions))
         touched = {name for one in all_roots if one.may_matter for name in one.partitions}
         if not _is_shadow(base, head) and not touched <= followed:
-            base, head = folded(structs.replace(request, partitions=_named(touched)))
+            base, head = folded(structs.replace(request, partitions=_partitions_of_names(touched)))
         return base, head
 
-    def _folded(
+    def _fold_in_parallel(
         self, log: GivenLog, folds: Sequence["_Fold"], in_all: _TotalProgress
     ) -> list[FoldResult]:
         """Fold with several processes at the same time. Raises DiffError."""
@@ -410,7 +410,7 @@ def _with_effect(found: FoldResult) -> FoldResult:
     return FoldResult(decisions, found.folded)
 
 
-def _written_by_one(base: Sequence[Decision], head: Sequence[Decision]) -> set[str]:
+def _differently_written_partitions(base: Sequence[Decision], head: Sequence[Decision]) -> set[str]:
     """The partitions whose states only one of the versions writes, or at another event."""
     of_base = {(one.key, one.seq): one for one in base}
     of_head = {(one.key, one.seq): one for one in head}
@@ -422,7 +422,7 @@ def _written_by_one(base: Sequence[Decision], head: Sequence[Decision]) -> set[s
     return {name for one in alone for name in partitions_of(one)}
 
 
-def _named(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
+def _partitions_of_names(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
     return tuple(map(partition_named, sorted(names)))
 
 

@@ -78,10 +78,10 @@ def read_cores(folders: Iterable[Path]) -> list[CoreSource]:
     """Read the source of several cores. Most modules are the same in all of them, and are parsed
     once. Raises DiffError for a file that cannot be read or parsed."""
     parsed: dict[tuple[str, bytes], _Module] = {}
-    return [_read(folder, parsed) for folder in folders]
+    return [_read_source(folder, parsed) for folder in folders]
 
 
-def _read(folder: Path, parsed: "dict[tuple[str, bytes], _Module]") -> CoreSource:
+def _read_source(folder: Path, parsed: "dict[tuple[str, bytes], _Module]") -> CoreSource:
     modules: list[_Module] = []
     for path in sorted(folder.rglob("*.py")):
         try:
@@ -93,12 +93,14 @@ def _read(folder: Path, parsed: "dict[tuple[str, bytes], _Module]") -> CoreSourc
         modules.append(module)
     packages = {one.package: one for one in modules if one.package}
     return CoreSource(
-        tuple(_resolved(function, packages) for one in modules for function in one.functions),
-        tuple(_resolved(value, packages) for one in modules for value in one.values),
+        tuple(
+            _with_resolved_uses(function, packages) for one in modules for function in one.functions
+        ),
+        tuple(_with_resolved_uses(value, packages) for one in modules for value in one.values),
     )
 
 
-def _resolved(one: _CodeT, packages: "Mapping[str, _Module]") -> _CodeT:
+def _with_resolved_uses(one: _CodeT, packages: "Mapping[str, _Module]") -> _CodeT:
     """The same code. If it uses a name that a package imports, it uses what the package imports."""
     uses = tuple(_use_in_module(use, packages) for use in one.uses)
     return one if uses == one.uses else structs.replace(one, uses=uses)
@@ -119,7 +121,7 @@ class _Module:
         self.imported = dict(_imports(tree))
         self.functions: list[Function] = []
         self.values: list[Value] = []
-        self._read(tree.body, "")
+        self._add_definitions(tree.body, "")
 
     @property
     def package(self) -> str:
@@ -127,7 +129,9 @@ class _Module:
         folder, _, name = self.file.rpartition("/")
         return f"{folder}.py" if folder and name == "__init__.py" else ""
 
-    def _read(self, body: Sequence[ast.stmt], prefix: str, *, has_fields: bool = False) -> None:
+    def _add_definitions(
+        self, body: Sequence[ast.stmt], prefix: str, *, has_fields: bool = False
+    ) -> None:
         assigned: dict[str, list[ast.AST]] = {}
         for node in body:
             if isinstance(node, _FunctionNode):
@@ -135,7 +139,9 @@ class _Module:
             elif isinstance(node, ast.ClassDef):
                 header = [*node.bases, *node.keywords, *node.decorator_list]
                 self.values += [self._value(prefix + node.name, header)] if header else []
-                self._read(node.body, f"{prefix}{node.name}.", has_fields=bool(node.bases))
+                self._add_definitions(
+                    node.body, f"{prefix}{node.name}.", has_fields=bool(node.bases)
+                )
             else:
                 for name, value in [*_assignments(node), *(_fields(node) if has_fields else ())]:
                     assigned.setdefault(name, []).append(value)
@@ -208,14 +214,14 @@ def _header(node: _FunctionNode) -> ast.AST:
         *(one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)),
         *(f"*{one.arg}" for one in (arguments.vararg, arguments.kwarg) if one is not None),
         "async" if isinstance(node, ast.AsyncFunctionDef) else "",
-        *_declared(node),
+        *_scope_declarations(node),
     ]
     defaults = [*arguments.defaults, *(one for one in arguments.kw_defaults if one is not None)]
     parts = [ast.Constant(" ".join(names)), *defaults, *node.decorator_list]
     return ast.List(parts, ast.Load())
 
 
-def _declared(node: _FunctionNode) -> Iterator[str]:
+def _scope_declarations(node: _FunctionNode) -> Iterator[str]:
     for one in ast.walk(node):
         if isinstance(one, ast.Global | ast.Nonlocal):
             yield f"{type(one).__name__} {' '.join(one.names)}"
@@ -251,14 +257,14 @@ def _own_content(node: ast.AST, inner: Iterable[str]) -> str:
     if isinstance(node, ast.AnnAssign):
         return f"{ast.dump(node.target)} {ast.dump(node.value) if node.value else ''}"
     parts = [
-        f"{name}={ast.dump(value) if isinstance(value, ast.AST) else _listed(value)}"
+        f"{name}={ast.dump(value) if isinstance(value, ast.AST) else _field_text(value)}"
         for name, value in ast.iter_fields(node)
         if name not in inner
     ]
     return f"{type(node).__name__} {' '.join(parts)}"
 
 
-def _listed(value: object) -> str:
+def _field_text(value: object) -> str:
     if isinstance(value, list):
         return str([ast.dump(one) for one in value])
     return repr(value)

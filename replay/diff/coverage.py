@@ -109,7 +109,7 @@ class Coverage:
 
     def uncovered(self) -> list[UncoveredCode]:
         """The changed code that no log executes, in versions that can be measured."""
-        return self._uncovered(None)
+        return self._uncovered_code(None)
 
     def one_sided(self) -> list[OneSidedCondition]:
         """The changed conditions that the logs do not make both true and false."""
@@ -120,7 +120,7 @@ class Coverage:
         """The changed code that logs execute, but none of the `differing` ones. Functions with a
         condition that is one-sided are left out."""
         named = {(one.file, one.name) for one in self.one_sided()}
-        found = only_executed(self._changes, self.uncovered(), self._uncovered(differing))
+        found = only_executed(self._changes, self.uncovered(), self._uncovered_code(differing))
         return [one for one in found if (one.file, one.name) not in named]
 
     def unmeasured(self, failed: Sequence[str]) -> list[str]:
@@ -144,7 +144,7 @@ class Coverage:
             ),
         ]
 
-    def _uncovered(self, logs: Collection[str] | None) -> list[UncoveredCode]:
+    def _uncovered_code(self, logs: Collection[str] | None) -> list[UncoveredCode]:
         """The changed code that none of these logs executes; None: all logs."""
         base, head = (self._lines_of(side, logs) for side in ("base", "head"))
         found = uncovered(self._changes, self._head, base, head)

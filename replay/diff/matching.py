@@ -45,7 +45,7 @@ def match(base: Sequence[Decision], head: Sequence[Decision]) -> MatchedDecision
     left = _pair_off(*left, base, head, partner, at_event=False)
     matched.pairs = sorted(partner.items())
     matched.base_only, matched.head_only = left
-    matched.reordered = list(_reordered(matched.pairs, base, head))
+    matched.reordered = list(_reordered_decisions(matched.pairs, base, head))
     return matched
 
 
@@ -75,7 +75,7 @@ def _pair_off(
 # Another order ------------------------------------------------------------------------------------
 
 
-def _reordered(
+def _reordered_decisions(
     pairs: Sequence[Pair], base: Sequence[Decision], head: Sequence[Decision]
 ) -> Iterator[ReorderedDecision]:
     """The decisions without which the others are in the same order."""

@@ -189,17 +189,17 @@ def write(stream: IO[bytes], message: Answer | FoldLog) -> None:
 
 def read_answer(stream: IO[bytes]) -> Answer | None:
     """Read the version's next message; None at the end. Raises msgspec.DecodeError."""
-    body = _read(stream)
+    body = _read_body(stream)
     return None if body is None else _answers.decode(body)
 
 
 def read_request(stream: IO[bytes]) -> FoldLog | None:
     """Read the next request; None at the end. Raises msgspec.DecodeError."""
-    body = _read(stream)
+    body = _read_body(stream)
     return None if body is None else _requests.decode(body)
 
 
-def _read(stream: IO[bytes]) -> bytes | None:
+def _read_body(stream: IO[bytes]) -> bytes | None:
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         return None

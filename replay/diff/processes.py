@@ -94,7 +94,7 @@ class VersionProcess:
     def _watched_hello(self) -> Hello:
         if self._patience_s is None:
             return self._hello()
-        with _watched(self._process, self._start_s) as watch:
+        with _watch_progress(self._process, self._start_s) as watch:
             try:
                 return self._hello()
             except DiffError:
@@ -129,7 +129,7 @@ class VersionProcess:
         """Fold a log. Raises DiffError. After an error the process cannot be used again."""
         if self._patience_s is None:
             return self._fold(request, progress)
-        with _watched(self._process, self._patience_s) as watch:
+        with _watch_progress(self._process, self._patience_s) as watch:
             try:
                 return self._fold(request, _report_to_both(watch.report, progress))
             except DiffError:
@@ -222,7 +222,9 @@ class _ProgressWatch:
 
 
 @contextmanager
-def _watched(process: subprocess.Popen[bytes], patience_s: float) -> Iterator[_ProgressWatch]:
+def _watch_progress(
+    process: subprocess.Popen[bytes], patience_s: float
+) -> Iterator[_ProgressWatch]:
     """Kill the process if it makes no progress."""
     watch, is_over = _ProgressWatch(), Event()
 

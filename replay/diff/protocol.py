@@ -74,7 +74,7 @@ def _fold(request: FoldLog, recorder: FoldRecorder, answers: IO[bytes]) -> Folde
     log = Path(request.log)
     for damage in verify(log).damages:
         raise ReplayError(f"{damage.file}, {damage.record}: {damage.text}")
-    with open_reader(log) as reader, _reported(answers) as progress:
+    with open_reader(log) as reader, _write_progress(answers) as progress:
         if not request.with_executed:
             return fold_log(reader, recorder, progress, request.settings, request.since)
         with ExecutedLines() as executed:
@@ -83,7 +83,7 @@ def _fold(request: FoldLog, recorder: FoldRecorder, answers: IO[bytes]) -> Folde
 
 
 @contextmanager
-def _reported(answers: IO[bytes]) -> Iterator[Progress]:
+def _write_progress(answers: IO[bytes]) -> Iterator[Progress]:
     """Write the progress regularly, from another thread: even if a decision never ends, the last
     message has the event before it."""
     last, is_over = FoldProgress(0, 0), Event()

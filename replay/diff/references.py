@@ -50,14 +50,14 @@ def find_version(reference: str, repository: Path, cache: Path) -> Version:
         return Version(reference, None, sys.executable)
     if reference == WORKING_TREE:
         folder = _top_of(repository)
-        return Version(reference, folder, _python_for(reference, _required_by(folder), cache))
+        return Version(reference, folder, _python_for(reference, _required_packages(folder), cache))
     path = Path(reference)
     if path.suffix == ".whl":
         return _of_wheel(reference, path, cache)
     if (path / "controller" / "core").is_dir():
         folder = path.resolve()
         _check_protocol(reference, folder)
-        return Version(reference, folder, _python_for(reference, _required_by(folder), cache))
+        return Version(reference, folder, _python_for(reference, _required_packages(folder), cache))
     return _of_ref(reference, repository, cache)
 
 
@@ -99,7 +99,7 @@ def _of_ref(reference: str, repository: Path, cache: Path) -> Version:
 
     folder = _cached_folder(cache / "trees" / name, unpack)
     _check_protocol(reference, folder)
-    return Version(reference, folder, _python_for(reference, _required_by(folder), cache))
+    return Version(reference, folder, _python_for(reference, _required_packages(folder), cache))
 
 
 def _is_ref(reference: str, repository: Path) -> bool:
@@ -176,7 +176,7 @@ def _check_protocol(reference: str, folder: Path) -> None:
         )
 
 
-def _required_by(folder: Path) -> list[str]:
+def _required_packages(folder: Path) -> list[str]:
     """The packages that a checkout requires."""
     try:
         project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
@@ -197,9 +197,9 @@ def _without_extras(required: list[str]) -> list[str]:
 def _python_for(reference: str, required: list[str], cache: Path) -> str:
     """This Python if the version requires the installed packages; otherwise that of a new
     environment."""
-    wanted = _normalized(required)
+    wanted = _normalized_requirements(required)
     try:
-        installed = _normalized(_without_extras(requires("refold") or []))
+        installed = _normalized_requirements(_without_extras(requires("refold") or []))
     except PackageNotFoundError:
         installed = wanted
     if wanted == installed:
@@ -227,5 +227,5 @@ def _make_environment(reference: str, folder: Path, required: list[str]) -> None
             )
 
 
-def _normalized(required: list[str]) -> list[str]:
+def _normalized_requirements(required: list[str]) -> list[str]:
     return sorted(one.replace(" ", "").lower() for one in required)

@@ -61,8 +61,8 @@ def changes_between(base: CoreSource, head: CoreSource) -> Changes:
     removed: list[ChangedFunction] = []
     written: list[ChangedFunction] = []
     hunks: list[Hunk] = []
-    changed_in_base = _changed(base.functions, head.functions)
-    changed_in_head = _changed(head.functions, base.functions)
+    changed_in_base = _changed_functions(base.functions, head.functions)
+    changed_in_head = _changed_functions(head.functions, base.functions)
     counterparts = _counterparts(changed_in_head, changed_in_base)
     for function, before in zip(changed_in_head, counterparts, strict=True):
         places = _hunks(before, function)
@@ -82,7 +82,7 @@ def changes_between(base: CoreSource, head: CoreSource) -> Changes:
     return Changes(tuple(removed), tuple(written), values, tuple(hunks))
 
 
-def _changed(functions: Sequence[Function], others: Sequence[Function]) -> list[Function]:
+def _changed_functions(functions: Sequence[Function], others: Sequence[Function]) -> list[Function]:
     """The functions without an equal one among the others, in their file if possible. Each other
     one counts once."""
     in_file = Counter((one.file, one.digest) for one in others)

@@ -29,7 +29,7 @@ WRITES: Final[dict[str, tuple[str, ...]]] = {
         "SetData /admin/reassign_partitions",
         "SetData /admin/reassign_partitions_extra",
     ),
-    "extra_znode._read": ("Delete /admin/reassign_partitions_extra",),
+    "extra_znode._read_extra_znode": ("Delete /admin/reassign_partitions_extra",),
     "features.process_update_features": ("SetData /feature",),
     "features.set_up_features": ("Create /feature", "SetData /feature"),
     "kip236_requests._delete": (
@@ -55,7 +55,7 @@ WRITES: Final[dict[str, tuple[str, ...]]] = {
         "Create /latest_producer_id_block",
         "SetData /latest_producer_id_block",
     ),
-    "reassign_partitions_znode._put_back": (
+    "reassign_partitions_znode._write_remaining_entries": (
         "Create /admin/reassign_partitions",
         "Delete /admin/reassign_partitions",
         "SetData /admin/reassign_partitions",
@@ -68,14 +68,17 @@ WRITES: Final[dict[str, tuple[str, ...]]] = {
         "Create /admin/replica_deletions",
         "Create /admin/reassignments/T",
     ),
-    "records._put": ("Create /admin/reassignments/T/N", "SetData /admin/reassignments/T/N"),
+    "records._record_operation": (
+        "Create /admin/reassignments/T/N",
+        "SetData /admin/reassignments/T/N",
+    ),
     "records.repair_records": (
         "Create /admin/reassignments/T/N",
         "SetData /admin/reassignments/T/N",
     ),
     "records.unset_leader_epochs": ("SetData /admin/reassignments/T/N",),
     "replica_deletion._make_parent": ("Create /admin/replica_deletions",),
-    "replica_deletion._read_new": ("Delete /admin/replica_deletions/requested_N",),
+    "replica_deletion._read_new_deletions": ("Delete /admin/replica_deletions/requested_N",),
     "replica_deletion._remove_confirmed": (
         "Delete /admin/replica_deletions/N_N",
         "Delete /admin/replica_deletions/requested_N",

@@ -177,7 +177,7 @@ class ControllerKnowledge:
         elif isinstance(event, BrokerResponded):
             asked = view.asked.pop(event.command, None)
             if isinstance(asked, LeaderAndIsrRequest) and not event.error:
-                self._responded(view, event, asked)
+                self._note_failed_replicas(view, event, asked)
         for id, _, command, _ in issued:
             if _matters(view, command):
                 view.asked[id] = command
@@ -216,7 +216,9 @@ class ControllerKnowledge:
             if not view.is_following:
                 view.all_read()
 
-    def _responded(self, view: _View, event: BrokerResponded, asked: LeaderAndIsrRequest) -> None:
+    def _note_failed_replicas(
+        self, view: _View, event: BrokerResponded, asked: LeaderAndIsrRequest
+    ) -> None:
         """A broker reports which of its replicas are in failed log directories (KB 3.11.1)."""
         ids = {one.topic_id.hex(): one.topic for one in asked.partitions if one.topic_id}
         errors = {(ids.get(topic, topic), one): code for topic, one, code in event.partition_errors}

@@ -185,11 +185,11 @@ class _Pool:
             try:
                 content = messages.recv_bytes()
             except (EOFError, OSError):
-                self._ended(self._open.pop(messages), explored)
+                self._join_worker(self._open.pop(messages), explored)
             else:
                 self._take(content, explored)
 
-    def _ended(self, process: SpawnProcess, explored: ExplorationResult) -> None:
+    def _join_worker(self, process: SpawnProcess, explored: ExplorationResult) -> None:
         """A worker ends when it has found a violation, or is stopped."""
         process.join()
         if explored.case is None and not self._stop.is_set():

@@ -182,7 +182,7 @@ class _AnyRun(Struct):
 
 def design_of(path: Path) -> str:
     """The design of a saved run, by its file or folder: CONTROLLER or "0.8". Raises ReplayError."""
-    return _decoded(path, _AnyRun).design
+    return _read_run_file(path, _AnyRun).design
 
 
 def read_run(path: Path) -> SavedRun:
@@ -197,14 +197,14 @@ def read_run(path: Path) -> SavedRun:
 def read_document(path: Path, form: type[Document]) -> Document:
     """Read run.json by its path or its folder's. Raises ReplayError, also for a field that the form
     does not have."""
-    read = _decoded(path, form)
-    unknown = unknown_field(_decoded(path, dict[str, object]), msgspec.to_builtins(read))
+    read = _read_run_file(path, form)
+    unknown = unknown_field(_read_run_file(path, dict[str, object]), msgspec.to_builtins(read))
     if unknown is not None:
         raise ReplayError(f"{path}: {unknown}; see docs/explore.md")
     return read
 
 
-def _decoded(path: Path, form: type[Decoded]) -> Decoded:
+def _read_run_file(path: Path, form: type[Decoded]) -> Decoded:
     file = path / RUN_FILE if path.is_dir() else path
     try:
         content = file.read_bytes()

@@ -91,7 +91,7 @@ def _problems(scenario: Scenario, inputs: Sequence[Input], *, is_saved: bool) ->
 
 
 def _bad_topics(scenario: Scenario, brokers: Sequence[int]) -> Iterator[str]:
-    yield from _repeated("topics", "name", [one.name for one in scenario.topics])
+    yield from _repeated_names("topics", "name", [one.name for one in scenario.topics])
     for topic in scenario.topics:
         illegal = topic_names.problem_of(topic.name)
         if illegal:
@@ -132,7 +132,9 @@ def _bad_znodes(scenario: Scenario) -> Iterator[str]:
 def _bad_controllers(scenario: Scenario, brokers: Sequence[int]) -> Iterator[str]:
     if not scenario.controllers:
         yield "controllers: one or more are needed"
-    yield from _repeated("controllers", "process", [one.process for one in scenario.controllers])
+    yield from _repeated_names(
+        "controllers", "process", [one.process for one in scenario.controllers]
+    )
     for spec in scenario.controllers:
         configuration = spec.configuration
         if not 0 <= configuration.broker_id <= MAX_ID:
@@ -144,7 +146,7 @@ def _bad_controllers(scenario: Scenario, brokers: Sequence[int]) -> Iterator[str
             )
 
 
-def _repeated(field: str, what: str, names: Sequence[str]) -> Iterator[str]:
+def _repeated_names(field: str, what: str, names: Sequence[str]) -> Iterator[str]:
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
             yield f"{field}: {what} {name!r} is there {names.count(name)} times"
@@ -186,23 +188,23 @@ class _Processes:
             yield f"broker {broker} is not one of the brokers {self._brokers}"
         match one:
             case CrashController() | KillController():
-                yield from self._missing("process", one.process, self._controllers)
+                yield from self._unknown_value("process", one.process, self._controllers)
                 successors = [SAME, NONE, *self._controllers]
-                yield from self._missing("successor", one.successor, successors)
+                yield from self._unknown_value("successor", one.successor, successors)
             case StartController() | ShutDownController():
-                yield from self._missing("process", one.process, self._controllers)
+                yield from self._unknown_value("process", one.process, self._controllers)
             case PauseProcess():
-                yield from self._missing("process", one.process, self._pausable)
+                yield from self._unknown_value("process", one.process, self._pausable)
             case SlowDisk():
-                yield from self._missing("process", one.process, self._with_disk)
+                yield from self._unknown_value("process", one.process, self._with_disk)
             case ExpireSession() | LoseReply() | LagZooKeeper() | DelayEphemeralDeletion():
-                yield from self._missing("process", one.process, self._with_session)
+                yield from self._unknown_value("process", one.process, self._with_session)
             case CutConnection():
-                yield from self._missing("one", one.one, self._all)
-                yield from self._missing("other", one.other, self._all)
+                yield from self._unknown_value("one", one.one, self._all)
+                yield from self._unknown_value("other", one.other, self._all)
             case HoldLink():
-                yield from self._missing("sender", one.sender, self._all)
-                yield from self._missing("receiver", one.receiver, self._all)
+                yield from self._unknown_value("sender", one.sender, self._all)
+                yield from self._unknown_value("receiver", one.receiver, self._all)
             case Delay():
                 sender, _, receiver = one.link.partition(">")
                 if sender not in self._all or receiver not in self._all or sender == receiver:
@@ -212,7 +214,7 @@ class _Processes:
                     )
 
     @staticmethod
-    def _missing(field: str, value: str, known: Sequence[str]) -> Iterator[str]:
+    def _unknown_value(field: str, value: str, known: Sequence[str]) -> Iterator[str]:
         if value not in known:
             yield f"{field} {value!r} is not one of {', '.join(known)}"
 

@@ -73,7 +73,7 @@ def not_checked(coverage: Coverage) -> list[str]:
 
 def coverage_lines(coverage: Coverage) -> Iterator[str]:
     """What the runs reached, one line for each kind."""
-    yield f"procedures: {_reached(coverage)}"
+    yield f"procedures: {_reached_procedures(coverage)}"
     yield _transitions(coverage)
     elections = (f"{coverage.elections.get(one, 0)} {one}" for one in ELECTIONS)
     yield f"elections of partitions: {', '.join(elections)}"
@@ -135,7 +135,7 @@ def rates(coverage: Amounts, seconds: float) -> str:
 
 def progress_lines(coverage: Coverage) -> Iterator[str]:
     """What the runs reached so far, in lines that fit a terminal of 80 columns."""
-    yield f"procedures {_reached(coverage)}, racing pairs {len(coverage.racing)}"
+    yield f"procedures {_reached_procedures(coverage)}, racing pairs {len(coverage.racing)}"
     yield _transitions(coverage)
     yield (
         f"crash points tried {coverage.crash_points_tried} of the "
@@ -152,7 +152,7 @@ def _transitions(coverage: Coverage) -> str:
     )
 
 
-def _reached(coverage: Coverage) -> str:
+def _reached_procedures(coverage: Coverage) -> str:
     """The procedures that runs had. Requests are none."""
     reached = [name for name in procedures() if name in coverage.procedures]
     return f"{len(reached)} of {len(procedures())}"

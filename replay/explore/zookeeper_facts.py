@@ -64,7 +64,7 @@ class ZooKeeperFacts:
         loaded = self._state.dump().items()
         # A topic's configuration counts from the beginning of the topic.
         for path, node in sorted(loaded, key=lambda one: not one[0].startswith(_CONFIGS)):
-            self._changed("", path, node)
+            self._znode_changed("", path, node)
         for topic in known.topics.values():
             for number, assignment in topic.assignments.items():
                 if assignment.is_being_reassigned:
@@ -73,11 +73,13 @@ class ZooKeeperFacts:
     def on_commit(self, process: str, changes: Sequence[tuple[str, str]]) -> None:
         """A transaction was committed."""
         for change, path in changes:
-            self._changed(process, path, None if change == "deleted" else self._state.find(path))
+            self._znode_changed(
+                process, path, None if change == "deleted" else self._state.find(path)
+            )
         for check in self._transaction_ended:
             check()
 
-    def _changed(self, process: str, path: str, node: Znode | None) -> None:
+    def _znode_changed(self, process: str, path: str, node: Znode | None) -> None:
         match subject_of(path):
             case ZnodeSubject(kind="state", topic=str() as topic, partition=int() as number):
                 self._state_changed(process, path, (topic, number), node)

@@ -26,7 +26,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     try:
         with (
             replacing(path, is_private=True) as file,
-            _compressed(file, path.suffix) as compressed,
+            _compressed_stream(file, path.suffix) as compressed,
         ):
             yield compressed
     except OSError as error:
@@ -40,7 +40,7 @@ def old_file(path: Path) -> Iterator[BinaryIO]:
     Raises LogNotFound, LogFailed, LogCorrupt.
     """
     try:
-        with path.open("rb") as file, _uncompressed(file, path.suffix) as uncompressed:
+        with path.open("rb") as file, _uncompressed_stream(file, path.suffix) as uncompressed:
             yield uncompressed
     except _DAMAGED as error:
         raise LogCorrupt(path, f"cannot be uncompressed: {error}") from error
@@ -48,7 +48,7 @@ def old_file(path: Path) -> Iterator[BinaryIO]:
         raise from_os(error, path) from error
 
 
-def _compressed(file: BinaryIO, suffix: str) -> AbstractContextManager[BinaryIO]:
+def _compressed_stream(file: BinaryIO, suffix: str) -> AbstractContextManager[BinaryIO]:
     """Compress without name and time, so that the same content results in the same bytes."""
     match suffix:
         case ".gz":
@@ -59,7 +59,7 @@ def _compressed(file: BinaryIO, suffix: str) -> AbstractContextManager[BinaryIO]
             return nullcontext(file)
 
 
-def _uncompressed(file: BinaryIO, suffix: str) -> BinaryIO:
+def _uncompressed_stream(file: BinaryIO, suffix: str) -> BinaryIO:
     match suffix:
         case ".gz":
             return cast(BinaryIO, gzip.GzipFile(fileobj=file))

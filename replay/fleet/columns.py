@@ -175,7 +175,7 @@ class Batches:
         }
         if "time" in self.schema.names:
             columns["time"] = _times(stored["wall_ns"])
-        return _filled(self.schema, size, columns)
+        return _filled_batch(self.schema, size, columns)
 
 
 def _by_column(rows: Rows) -> list[tuple[Any, ...]]:
@@ -218,7 +218,7 @@ def decode_batch(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     commands = batch.filter(pc.equal(record, COMMAND))
     parts = ((events, _event_facts), (commands, _command_facts))
     return [
-        _filled(DECODED, len(part), {**_columns_of(part), **_of_facts(facts_of(part))})
+        _filled_batch(DECODED, len(part), {**_columns_of(part), **_of_facts(facts_of(part))})
         for part, facts_of in parts
         if len(part)
     ]
@@ -262,7 +262,7 @@ def _of_facts(facts: fact_columns.Columns) -> dict[str, Any]:
     return {**facts} if partitions is None else {**facts, **_of_partitions(partitions)}
 
 
-def _filled(schema: pa.Schema, size: int, columns: Mapping[str, Any]) -> pa.RecordBatch:
+def _filled_batch(schema: pa.Schema, size: int, columns: Mapping[str, Any]) -> pa.RecordBatch:
     arrays = []
     for field in schema:
         column = columns.get(field.name)

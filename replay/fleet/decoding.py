@@ -94,7 +94,7 @@ def decode(
     into = source.with_name(_DECODED)
     if not _not_decoded(source, into):
         return 0
-    with converting_os_errors(into), _locked(into):
+    with converting_os_errors(into), _locked_folder(into):
         missing = _not_decoded(source, into)
         for batch in missing:
             report_step("decoding")
@@ -111,7 +111,7 @@ def _not_decoded(source: Path, into: Path) -> list[Path]:
 
 
 @contextmanager
-def _locked(into: Path) -> Iterator[None]:
+def _locked_folder(into: Path) -> Iterator[None]:
     into.mkdir(exist_ok=True)
     with in_turn(into / _LOCK), deleting_folder(into / _MAKING):
         yield

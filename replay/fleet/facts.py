@@ -134,7 +134,7 @@ def _only_broker(parts: _Operations) -> int | None:
     return None if path is None else subject_in_any_chroot(path).broker
 
 
-def _written(parts: _Operations) -> Partitions:
+def _written_partitions(parts: _Operations) -> Partitions:
     """The partitions that writes are about, with the states that the writes store."""
     found: list[PartitionFact] = []
     for part in parts:
@@ -274,7 +274,7 @@ EVENTS: Final[dict[type, Facts]] = {
     transactions.Transaction: Facts(
         path=lambda one: _only_path(_of_transaction(one)),
         broker=lambda one: _only_broker(_of_transaction(one)),
-        partitions=lambda one: _written(_of_transaction(one)),
+        partitions=lambda one: _written_partitions(_of_transaction(one)),
         error=_error_of_transaction,
     ),
     imported_events.DecisionObserved: Facts(broker=_broker, error=_error, rule=attrgetter("what")),
@@ -289,7 +289,7 @@ EVENTS: Final[dict[type, Facts]] = {
 _WRITE: Final = Facts(
     path=lambda one: _only_path(one.operations),
     broker=lambda one: _only_broker(one.operations),
-    partitions=lambda one: _written(one.operations),
+    partitions=lambda one: _written_partitions(one.operations),
 )
 COMMANDS: Final[dict[type, Facts]] = {
     commands.WriteZnodes: _WRITE,

@@ -188,7 +188,7 @@ class Ingest:
         grown = _grown(surveyed.where("container is null"), manifest.latest(known))
         chosen = none.unionByName(grown, allowMissingColumns=True)
         if self._count(_SURVEYED, pc.field("container").is_valid()):
-            self._identify(_changed(surveyed, known, self._replacing))
+            self._identify(_changed_containers(surveyed, known, self._replacing))
             found = self._step(_IDENTIFIED).where("reason is null")
             for more in (_archives(found), _captures(found)):
                 chosen = chosen.unionByName(more, allowMissingColumns=True)
@@ -382,7 +382,9 @@ def _grown(of_logs: DataFrame, known: DataFrame) -> DataFrame:
     return units.withColumn("copies", sql.expr("transform(copies, one -> one.path)"))
 
 
-def _changed(surveyed: DataFrame, known: DataFrame, replacing: frozenset[str]) -> DataFrame:
+def _changed_containers(
+    surveyed: DataFrame, known: DataFrame, replacing: frozenset[str]
+) -> DataFrame:
     """Archives and folders of stock clusters that are not in the table in their present form, or
     that replace others (SURVEYED)."""
     containers = surveyed.where("container is not null")

@@ -190,7 +190,7 @@ class Task:
         """Ingest the segments of an archive."""
         path = Path(unit["path"])
         with TemporaryDirectory(prefix="refold-fleet-") as scratch:
-            for number, segment in enumerate(_unpacked(path, Path(scratch))):
+            for number, segment in enumerate(_unpack_segments(path, Path(scratch))):
                 files = DayFiles(self._files, uuid.uuid4().hex)
                 about = {"path": f"{path}#{number + 1}", "folder": _folder_name(segment)}
                 try:
@@ -321,7 +321,7 @@ def _errors_of(archive: Path) -> Iterator[None]:
         raise ReplayError(f"{archive} cannot be unpacked: {error}") from None
 
 
-def _unpacked(archive: Path, folder: Path) -> list[Path]:
+def _unpack_segments(archive: Path, folder: Path) -> list[Path]:
     """Unpack the segments of an archive into one folder per log. Raises ReplayError."""
     segments: list[Path] = []
     places: dict[PurePosixPath, Path] = {}

@@ -90,7 +90,7 @@ class LogSourceReader(DataSourceReader):
         path = Path(partition.segment)
         try:
             with open_segment(path) as segment:
-                yield from self._read(segment, partition)
+                yield from self._read_batches(segment, partition)
         except LogError:
             if not self._skips_damaged:
                 raise
@@ -111,7 +111,7 @@ class LogSourceReader(DataSourceReader):
             is_last = start == starts[-1]
             yield LogPartition(str(path), start, None if is_last else start + self._rows - 1)
 
-    def _read(self, segment: Segment, partition: LogPartition) -> Iterator[pa.RecordBatch]:
+    def _read_batches(self, segment: Segment, partition: LogPartition) -> Iterator[pa.RecordBatch]:
         origin = log_name(segment)
         if not self._pushed.may_match(origin.cluster, origin.log):
             return

@@ -108,7 +108,7 @@ def segments(spark: SparkSession, folder: Path) -> DataFrame:
     if not paths:
         return spark.createDataFrame([], schema)
     found = spark.read.schema(schema).option("basePath", str(folder / MANIFEST)).parquet(*paths)
-    replaced = sorted(_replaced(folder))
+    replaced = sorted(_replaced_tokens(folder))
     return found.where(~sql.col("token").isin(replaced)) if replaced else found
 
 
@@ -175,7 +175,7 @@ def count_rows(folder: Path) -> int:
 
 def count_records(folder: Path) -> int:
     """The number of records of a table, from its manifests; no Spark job runs."""
-    replaced = pa.array(sorted(_replaced(folder)), pa.string())
+    replaced = pa.array(sorted(_replaced_tokens(folder)), pa.string())
     found = 0
     for one in committed_manifests(folder):
         for file in _files(one):
@@ -209,7 +209,7 @@ def stock_rows(folder: Path, cluster: str) -> list[dict[str, Any]]:
     """The last row of each log of a stock cluster (INGESTED), with the `tokens` of all of its rows
     and all of its `containers`. Read on an executor."""
     filters = [("cluster", "==", cluster), ("kind", "==", STOCK)]
-    replaced = _replaced(folder)
+    replaced = _replaced_tokens(folder)
     by_unit: dict[str, list[dict[str, Any]]] = {}
     for row in _rows(folder, INGESTED.names, filters):
         if row["token"] not in replaced:
@@ -234,7 +234,7 @@ def remove_replaced(folder: Path) -> None:
                             old.unlink(missing_ok=True)
 
 
-def _replaced(folder: Path) -> set[str]:
+def _replaced_tokens(folder: Path) -> set[str]:
     rows = _rows(folder, ["replaces"], ~pc.field("replaces").is_null())
     return {token for row in rows for token in row["replaces"]}
 

@@ -170,13 +170,13 @@ class _Records:
 
     def events(self, first: int, last: int) -> Iterator[tuple[Any, ...]]:
         """The fields of EventRecord. Raises ReplayError."""
-        return self._read(EVENT, EVENT_COLUMNS, first, last)
+        return self._read_rows(EVENT, EVENT_COLUMNS, first, last)
 
     def commands(self, first: int, last: int) -> Iterator[tuple[Any, ...]]:
         """The fields of CommandRecord. Raises ReplayError."""
-        return self._read(COMMAND, _COMMAND_COLUMNS, first, last)
+        return self._read_rows(COMMAND, _COMMAND_COLUMNS, first, last)
 
-    def _read(
+    def _read_rows(
         self, record: str, columns: Sequence[str], first: int, last: int
     ) -> Iterator[tuple[Any, ...]]:
         order = [("seq", "ascending")]

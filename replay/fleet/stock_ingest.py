@@ -131,7 +131,7 @@ class StockIngest:
         transactions."""
         with TemporaryDirectory(prefix="refold-fleet-") as scratch:
             replaces = replaces or any(one.path in self._replacing for one in log.captures)
-            begun = [self._stored(row, Path(scratch), replaces) for row in log.known]
+            begun = [self._rebuild_source(row, Path(scratch), replaces) for row in log.known]
             before = [
                 one
                 for row in log.known
@@ -196,7 +196,7 @@ class StockIngest:
             "import_ended": encode_event(joined.ended),
         }
 
-    def _stored(self, row: Values, scratch: Path, is_replaced: bool) -> StoredSource:
+    def _rebuild_source(self, row: Values, scratch: Path, is_replaced: bool) -> StoredSource:
         folder = rebuild(self._table, stored_log(row), scratch / row["log"])
         return StoredSource(folder, row["log"], is_replaced=is_replaced)
 

@@ -129,7 +129,7 @@ class StoredPages:
                 page = self._page(table, after, last)
                 if not len(page):
                     return
-                columns = _typed(page, table.schema)
+                columns = _typed_columns(page, table.schema)
             except (dbapi.Error, _NotAsWritten) as error:
                 text = f"cannot be read ({error}): {PUT_A_COPY}"
                 raise self.damage(f"row {after + 1} or a later one", text) from None
@@ -154,7 +154,7 @@ class _NotAsWritten(Exception):
     """A value has another type than the log's writer used."""
 
 
-def _typed(page: pa.Table, schema: pa.Schema) -> list[pa.Array]:
+def _typed_columns(page: pa.Table, schema: pa.Schema) -> list[pa.Array]:
     """The columns of a page with their types. The driver cannot infer a type if all values are
     null. Raises _NotAsWritten."""
     if page.num_columns != len(schema):

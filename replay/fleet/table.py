@@ -81,7 +81,7 @@ def open_table(folder: Path) -> Iterator[TableFolder]:
     Leftovers of an ingest that was killed are removed. If the ingest fails before its first batch,
     a new folder is removed. Raises FleetError.
     """
-    with converting_os_errors(folder), _removed_if_for_nothing(folder):
+    with converting_os_errors(folder), _removing_unused_folder(folder):
         _make(folder)
         with exclusive(folder / _LOCK, "another ingest"), deleting_folder(folder / _STAGING):
             remove_replaced(folder)
@@ -92,7 +92,7 @@ def open_table(folder: Path) -> Iterator[TableFolder]:
 
 
 @contextmanager
-def _removed_if_for_nothing(folder: Path) -> Iterator[None]:
+def _removing_unused_folder(folder: Path) -> Iterator[None]:
     is_new = not folder.exists()
     try:
         yield

@@ -44,7 +44,7 @@ def cut_log(reader: LogReader, target: Path, first: int, last: int) -> CutLog:
             "in a snapshot, which other versions cannot read"
         )
     for begin in _beginnings(reader, first):
-        found = _cut(reader, begin, last)
+        found = _renumbered_events(reader, begin, last)
         if found is not None:
             _write(reader, target, found)
             return CutLog(begin, last, len(found))
@@ -66,14 +66,14 @@ def _beginnings(reader: LogReader, first: int) -> list[int]:
     return [*(one for one in reversed(found) if one != 1), 1]
 
 
-def _cut(reader: LogReader, begin: int, last: int) -> list[Decided] | None:
+def _renumbered_events(reader: LogReader, begin: int, last: int) -> list[Decided] | None:
     """The renumbered events with their decisions; None if the decisions differ from the log's,
     because they depend on earlier events."""
     fold = Fold(configuration_of(reader.header))
     numbers: dict[int, int] = {}
     found: list[Decided] = []
     for event, stored in _between(reader, begin, last):
-        answered = _answered(event)
+        answered = _answered_command(event)
         if answered is not None and answered.cause not in numbers:
             # The outcome of a command from before the cut.
             if stored:
@@ -101,7 +101,7 @@ def _between(
             yield event, stored
 
 
-def _answered(event: Recorded) -> CommandId | None:
+def _answered_command(event: Recorded) -> CommandId | None:
     return event.event.command if isinstance(event.event, (Outcome, BrokerResponded)) else None
 
 

@@ -63,10 +63,10 @@ def _decision(one: Decision) -> Iterator[str]:
     about = partitions_of(one) if not partitions else ()
     for choice in one.choices:
         if f"{choice['topic']}-{choice['partition']}" in about:
-            yield f"        {_chosen(choice)}"
+            yield f"        {_choice_in_words(choice)}"
 
 
-def _chosen(choice: dict[str, Any]) -> str:
+def _choice_in_words(choice: dict[str, Any]) -> str:
     passed = ", ".join(candidates_in_brief(choice))
     text = f"chosen {choice['chosen']}, {choice['code']}"
     return f"{text}; passed over {passed}" if passed else text

@@ -243,7 +243,7 @@ class EveryFactObserver(RecordedFactObserver):
 
     def sends(self, requests: Sequence[BrokerRequest], rule: str) -> None:
         for one in requests:
-            for place in _deleted_by(one):
+            for place in _deleted_replicas(one):
                 self._moves(place)
         super().sends(requests, rule)
 
@@ -268,7 +268,7 @@ class EveryFactObserver(RecordedFactObserver):
             self.last_issued = issued
             return
         super().issues(issued)
-        if deleted := _deleted_by(issued.command):
+        if deleted := _deleted_replicas(issued.command):
             self._deletions[issued.id] = deleted
             for place in deleted:
                 self._moves(place)
@@ -283,7 +283,7 @@ class EveryFactObserver(RecordedFactObserver):
                 self._moves((topic, number))
 
 
-def _deleted_by(command: object) -> list[Place]:
+def _deleted_replicas(command: object) -> list[Place]:
     """The partitions whose replica on a broker is deleted by a request."""
     if not isinstance(command, StopReplicaRequest):
         return []

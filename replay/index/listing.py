@@ -61,7 +61,7 @@ def events(
     numbers = _in_range(event_numbers(index, wanted), first, last)
     if isinstance(log, ImportedLog):
         return _imported_events(log, numbers, progress)
-    return (event for event, _ in _described(log, index, numbers, progress))
+    return (event for event, _ in _described_events(log, index, numbers, progress))
 
 
 def decisions(
@@ -81,12 +81,14 @@ def decisions(
     numbers = _in_range(found, first, last)
     if isinstance(log, ImportedLog):
         return (one.listed for some in _batched(numbers) for one in index.decisions(some))
-    return chain.from_iterable(found for _, found in _described(log, index, numbers, progress))
+    return chain.from_iterable(
+        found for _, found in _described_events(log, index, numbers, progress)
+    )
 
 
 def event_numbers(index: Index, wanted: IndexSelection) -> set[int]:
     """The events that may match. Raises LogError."""
-    return _matching(index, wanted.keys("event"))
+    return _matching_numbers(index, wanted.keys("event"))
 
 
 def decision_numbers(
@@ -99,13 +101,13 @@ def decision_numbers(
     if not with_steps and not wanted.kinds:
         kinds = index.keys(_KIND)
         keys.append([one for one in kinds if one.removeprefix(_KIND) not in STEPS])
-    return _matching(index, keys)
+    return _matching_numbers(index, keys)
 
 
 _KIND: Final = f"{DECISION}kind "
 
 
-def _matching(index: Index, keys: list[list[str]]) -> set[int]:
+def _matching_numbers(index: Index, keys: list[list[str]]) -> set[int]:
     """The events that are in a posting of each list."""
     sets = (set(chain.from_iterable(map(index.numbers, one))) for one in keys)
     return reduce(and_, sets)
@@ -133,7 +135,7 @@ class _StoredDecisions:
         return self._index.topic_name(id, self._seq)
 
 
-def _described(
+def _described_events(
     log: RecordedLog, index: Index, numbers: list[int], progress: Progress
 ) -> Iterator[tuple[ListedEvent, list[ListedDecision]]]:
     decided = _StoredDecisions(index)

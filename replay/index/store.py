@@ -249,7 +249,7 @@ class Index:
         try:
             return numbers_of(body for (body,) in pages)
         except zlib.error as error:
-            raise self._damaged(error) from error
+            raise self._corrupt_index_error(error) from error
 
     def keys(self, prefix: str) -> list[str]:
         """The keys of postings that begin with a text."""
@@ -348,15 +348,15 @@ class Index:
         except sqlite3.ProgrammingError:
             raise  # The caller is wrong, not the file.
         except sqlite3.Error as error:
-            raise self._damaged(error) from error
+            raise self._corrupt_index_error(error) from error
 
     def _decompressed(self, body: bytes) -> bytes:
         try:
             return zlib.decompress(body)
         except zlib.error as error:
-            raise self._damaged(error) from error
+            raise self._corrupt_index_error(error) from error
 
-    def _damaged(self, error: Exception) -> LogCorrupt:
+    def _corrupt_index_error(self, error: Exception) -> LogCorrupt:
         return LogCorrupt(self._path, f"{error}: delete it; it can be made again")
 
 

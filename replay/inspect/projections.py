@@ -145,7 +145,7 @@ class ImportedProjection:
 
     def __init__(self, log: ImportedLog, start: bytes | None, seq: int) -> None:
         """Begin with a snapshot after event `seq`, or with the log's first state."""
-        self.state = log.state if start is None else _restored(start)
+        self.state = log.state if start is None else _restored_state(start)
         self.view = ZnodeView(self.state.tree, log.begun.chroot)
         self.seq = log.first_seq - 1 if start is None else seq
 
@@ -181,7 +181,7 @@ def snapshot_of(state: ZooKeeperState) -> bytes:
     return msgspec.msgpack.encode(_ZooKeeperSnapshot(state.zxid, list(restored_events(state))))
 
 
-def _restored(data: bytes) -> ZooKeeperState:
+def _restored_state(data: bytes) -> ZooKeeperState:
     snapshot = decode_stored(_decoder.decode, data)
     state = ZooKeeperState()
     for part in snapshot.parts:

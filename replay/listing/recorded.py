@@ -110,7 +110,7 @@ class EventDescriber:
         described = DescribedEvent(
             self._event(record, event, asked),
             [self._decision(record, one) for one in issued],
-            _written(event, asked),
+            _written_paths(event, asked),
             event,
             issued,
         )
@@ -173,7 +173,7 @@ class EventDescriber:
         )
 
 
-def _written(event: Event, asked: Command | None) -> list[str]:
+def _written_paths(event: Event, asked: Command | None) -> list[str]:
     """The znodes that an event shows to be written, by the controller or by another process."""
     match event:
         case WatchFired(path=path):

@@ -66,7 +66,7 @@ def open_any_log(
             configuration = broker_configuration_of(reader.header)
             yield BrokerLog(reader, configuration, StoredCommands(reader.header))
         else:
-            yield _opened(reader, is_checked)
+            yield _open_complete_log(reader, is_checked)
 
 
 @contextmanager
@@ -78,10 +78,10 @@ def open_log(
     """Open a log, given like that of `open_reader`, for folding. The trees of its files are checked
     first, unless `is_checked` says that they were. Raises LogError, ReplayError."""
     with open_reader(path, progress) as reader:
-        yield _opened(reader, is_checked)
+        yield _open_complete_log(reader, is_checked)
 
 
-def _opened(reader: LogReader, is_checked: IsChecked) -> OpenedLog:
+def _open_complete_log(reader: LogReader, is_checked: IsChecked) -> OpenedLog:
     if not is_checked(reader):
         check_complete(reader.path)
     if reader.header.kind == "recorded":

@@ -60,11 +60,11 @@ def is_recording(path: Path, progress: Progress = unreported) -> bool:
 def unpack_or_import(given: Path, scratch: Path, progress: Progress = unreported) -> Path:
     """Unpack or import into `scratch` and return the folder of the log. Raises ReplayError."""
     if given.is_dir():
-        return _imported(given, scratch, progress)
-    return unpack_log(given, scratch) or _imported(given, scratch, progress)
+        return _import_recording(given, scratch, progress)
+    return unpack_log(given, scratch) or _import_recording(given, scratch, progress)
 
 
-def _imported(recording: Path, scratch: Path, progress: Progress) -> Path:
+def _import_recording(recording: Path, scratch: Path, progress: Progress) -> Path:
     try:
         import_source(recording, scratch / "log", Selection(), progress)
     except (LogError, ReplayError) as error:

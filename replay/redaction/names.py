@@ -80,11 +80,11 @@ class StandIns(Names):
         self.of: dict[Kind, dict[str, str]] = {
             "topic": topic_stand_ins(topics, kept, names.found["prefix"]),
             "prefix": prefix_stand_ins(names.found["prefix"], topics, kept),
-            "host": _numbered("host", names.found["host"]),
-            "rack": _numbered("rack", names.found["rack"]),
-            "principal": _numbered("name", names.found["principal"]),
-            "value": _numbered("value", names.found["value"]),
-            "foreign": _numbered("word", names.found["foreign"]),
+            "host": _numbered_stand_ins("host", names.found["host"]),
+            "rack": _numbered_stand_ins("rack", names.found["rack"]),
+            "principal": _numbered_stand_ins("name", names.found["principal"]),
+            "value": _numbered_stand_ins("value", names.found["value"]),
+            "foreign": _numbered_stand_ins("word", names.found["foreign"]),
         }
         self._by_name = {
             name: stand_in
@@ -152,7 +152,7 @@ def _is_kept(kind: Kind, name: str) -> bool:
             return name in _NO_NAMES
 
 
-def _numbered(word: str, names: set[str]) -> dict[str, str]:
+def _numbered_stand_ins(word: str, names: set[str]) -> dict[str, str]:
     """Stand-ins numbered in the order of the names, so that sorted lists stay sorted."""
     digits = len(str(len(names)))
     return {

@@ -100,7 +100,7 @@ def znode(names: Names, whole: str, data: bytes | None) -> bytes | None:
     if not data or not data.strip():
         return data
     if known is not None and known.startswith(f"{LITERAL_ACL_CHANGES}/"):
-        return _changed_resource(names, data)
+        return _redacted_acl_change(names, data)
     try:
         msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -170,7 +170,7 @@ def _rewritten(names: Names, text: str, kind_of_key: _KindOf, kind_of_string: _K
             return found[0]
         if found[2] is None:
             return _json_string(names, kind_of_string(key, enclosing), found[0])
-        key = _decoded(found[1])
+        key = _unescaped_text(found[1])
         kind = kind_of_key(key, enclosing)
         if kind != "none":
             key = ""
@@ -179,7 +179,7 @@ def _rewritten(names: Names, text: str, kind_of_key: _KindOf, kind_of_string: _K
     return _TOKEN.sub(replaced, text)
 
 
-def _decoded(text: str) -> str:
+def _unescaped_text(text: str) -> str:
     """The text between the quotes of a string of JSON, which may not be valid."""
     if "\\" not in text:
         return text
@@ -191,7 +191,7 @@ def _decoded(text: str) -> str:
 
 def _json_string(names: Names, kind: str, quoted: str) -> str:
     """A string of JSON, as it was spelt unless a name in it is replaced."""
-    text = _decoded(quoted[1:-1])
+    text = _unescaped_text(quoted[1:-1])
     after = string(names, kind, text)
     return quoted if after == text else msgspec.json.encode(after).decode()
 
@@ -202,7 +202,7 @@ def _kind_of_resource(kind: str, *, is_prefix: bool = False) -> str:
     return "prefix" if is_prefix and found == "topic" else found
 
 
-def _changed_resource(names: Names, data: bytes) -> bytes:
+def _redacted_acl_change(names: Names, data: bytes) -> bytes:
     """The content of a notification about ACLs with literal names: "Topic:orders"."""
     kind, colon, name = data.decode(errors="replace").partition(":")
     if kind.upper() not in shapes.KNOWN_WORDS["resource type"] and kind != "TransactionalId":

@@ -49,7 +49,7 @@ def collect_names(reader: LogReader, names: Names) -> None:
         )
     is_recorded = reader.header.kind == "recorded"
     _header(names, reader.header)
-    for _ in _recorded(reader, names) if is_recorded else _imported(reader, names):
+    for _ in _recorded_events(reader, names) if is_recorded else _imported_records(reader, names):
         pass
 
 
@@ -65,9 +65,9 @@ def write_redacted(
     header = _header(stand_ins, reader.header)
     with LogWriter.create(target, header) as writer:
         if reader.header.kind == "recorded":
-            written = _derived(reader, stand_ins, header)
+            written = _derived_records(reader, stand_ins, header)
         else:
-            written = ((one, []) for one in _imported(reader, stand_ins))
+            written = ((one, []) for one in _imported_records(reader, stand_ins))
         last_ns = _write(writer, stand_ins, written, reader.last_seq, progress)
         closing = reader.closing
         writer.close(closing.closed_ns if closing is not None else last_ns or header.created_ns)
@@ -114,7 +114,7 @@ def _header(names: Names, header: Header) -> Header:
 # A recorded log -----------------------------------------------------------------------------------
 
 
-def _recorded(reader: LogReader, names: Names) -> Iterator[tuple[Recorded, list[Issued]]]:
+def _recorded_events(reader: LogReader, names: Names) -> Iterator[tuple[Recorded, list[Issued]]]:
     """The events with their new names, each with the commands that were decided for the original
     event."""
     fold = Fold(configuration_of(reader.header))
@@ -154,13 +154,13 @@ def _require_stored(event: Recorded, issued: list[Issued], stored: list[CommandR
             )
 
 
-def _derived(
+def _derived_records(
     reader: LogReader, names: StandIns, header: Header
 ) -> Iterator[tuple[EventRecord, list[CommandRecord]]]:
     """The records of the new log. Its decisions must equal the original ones."""
     fold = Fold(configuration_of(header))
     stored = {event.seq: len(commands) for event, commands in reader.records()}
-    for event, after, before in fold_events(fold, _recorded(reader, names)):
+    for event, after, before in fold_events(fold, _recorded_events(reader, names)):
         _require_same(names, event, before, after)
         yield event_record(event), [command_record(one) for one in after[: stored[event.seq]]]
 
@@ -201,7 +201,7 @@ def _without_text_fields(found: Any) -> Any:
 # An imported log ----------------------------------------------------------------------------------
 
 
-def _imported(reader: LogReader, names: Names) -> Iterator[EventRecord]:
+def _imported_records(reader: LogReader, names: Names) -> Iterator[EventRecord]:
     for record, _ in reader.records():
         event = event_of(record)
         if isinstance(event, ImportBegun):

@@ -44,8 +44,11 @@ def compare(first: Report, second: Report) -> None:
         second.shift_ns = begin_ns - (branch.begins_ns[1] - second.begin_ns)
     differences = sorted(
         [
-            *(_difference(one, 0, first) for one in _covered(only_first, first, second)),
-            *(_difference(one, 1, second) for one in _covered(only_second, second, first)),
+            *(_difference(one, 0, first) for one in _comparable_changes(only_first, first, second)),
+            *(
+                _difference(one, 1, second)
+                for one in _comparable_changes(only_second, second, first)
+            ),
         ],
         key=lambda one: one.at_ns,
     )
@@ -173,7 +176,7 @@ def _shift(
     return median_low(shifts) if shifts else 0
 
 
-def _covered(
+def _comparable_changes(
     changes: Iterable[ClusterChange], of: Report, other: Report
 ) -> Iterator[ClusterChange]:
     """The changes during the other log: it cannot show what was before or after it."""

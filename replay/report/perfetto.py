@@ -67,7 +67,7 @@ class _Trace:
             yield _metadata("process_sort_index", pid, 0, {"sort_index": place})
         tid = 0
         for lane in self._report.lanes:
-            for place, spans in enumerate(_nested(lane.spans)):
+            for place, spans in enumerate(_tracks_of_spans(lane.spans)):
                 tid += 1
                 yield from self._lane(lane, spans, [] if place else lane.marks, tid)
         yield from self._log()
@@ -136,7 +136,7 @@ def _metadata(name: str, pid: int, tid: int, args: _Entry) -> _Entry:
     return {"ph": "M", "name": name, "pid": pid, "tid": tid, "ts": 0, "args": args}
 
 
-def _nested(spans: list[Span]) -> list[list[Span]]:
+def _tracks_of_spans(spans: list[Span]) -> list[list[Span]]:
     """The spans in as few lists as needed so that those of a list nest; at least one list."""
     tracks: list[_Track] = [_Track()]
     for span in sorted(spans, key=lambda one: (one.begin_ns, -one.end_ns)):

@@ -94,9 +94,9 @@ class _Handler(BaseHTTPRequestHandler):
                     folder = self.server.folder
                     self._send(HTTPStatus.OK, index_page(folder, logs_in(folder)))
                 case "/report":
-                    self._send(HTTPStatus.OK, self.server.page(self._chosen(query)))
+                    self._send(HTTPStatus.OK, self.server.page(self._requested_logs(query)))
                 case "/version":
-                    version = ",".join(version_of(one.path) for one in self._chosen(query))
+                    version = ",".join(version_of(one.path) for one in self._requested_logs(query))
                     text = msgspec.json.encode({"version": version}).decode()
                     self._send(HTTPStatus.OK, text, _JSON)
                 case _:
@@ -107,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
         except (ReplayError, LogError, OSError) as error:
             self._send(HTTPStatus.UNPROCESSABLE_ENTITY, error_page(f"No report: {error}"))
 
-    def _chosen(self, query: dict[str, list[str]]) -> list[ServedLog]:
+    def _requested_logs(self, query: dict[str, list[str]]) -> list[ServedLog]:
         """The logs of a request. Only logs of the list are opened. Raises KeyError."""
         known = {one.name: one for one in logs_in(self.server.folder)}
         names = [name for field in ("log", "against") for name in query.get(field, [])[:1]]

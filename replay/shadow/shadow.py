@@ -90,7 +90,7 @@ class Shadow:
     def step(self) -> list[Divergence]:
         """Read and compare; log and return the new divergences. Raises ReplayError, LogError."""
         now = self._clock()
-        has_read = self._read(now)
+        has_read = self._read_records(now)
         if self._import.gap is not None:
             return self._after_gap()
         found: list[Divergence] = []
@@ -115,7 +115,7 @@ class Shadow:
         """Read the rest, and end the log. Raises ReplayError, LogError."""
         until = self._clock() + _LAST_READING_SECONDS
         while self._clock() < until and self._import.gap is None:
-            self._read(self._clock())
+            self._read_records(self._clock())
             if self._import.is_at_end:
                 break
             time.sleep(POLL_SECONDS / 5)
@@ -128,7 +128,7 @@ class Shadow:
 
     # Reading and comparing ------------------------------------------------------------------------
 
-    def _read(self, now: float) -> bool:
+    def _read_records(self, now: float) -> bool:
         records = self._import.read(_BATCH, now)
         if records:
             self._last_ms, self._read_at = records[-1][0].wall_ns // _NS, now

@@ -214,19 +214,19 @@ class WatchedTransactions:
             self.unseen_zxids.add(one.czxid)
             before = None
         if before is None:
-            self._created(one, now)
+            self._add_creation(one, now)
         elif one.mzxid > before.mzxid:
-            self._written(one, one.version - before.version - 1, now)
+            self._add_write(one, one.version - before.version - 1, now)
 
-    def _created(self, one: ZnodeSeen, now: float) -> None:
+    def _add_creation(self, one: ZnodeSeen, now: float) -> None:
         create = Create(one.path, one.data, OPEN_ACL, bool(one.owner), _BY_ONE)
         self._add(one.czxid, create, one.at_ms, one.owner, now)
         if one.mzxid != one.czxid or one.version:
             is_one = one.mzxid == one.czxid
             self.unseen_zxids.update(() if is_one else (one.czxid,))
-            self._written(one, 0 if is_one else one.version, now)
+            self._add_write(one, 0 if is_one else one.version, now)
 
-    def _written(self, one: ZnodeSeen, skipped: int, now: float) -> None:
+    def _add_write(self, one: ZnodeSeen, skipped: int, now: float) -> None:
         if skipped:
             self.unseen_versions += skipped
             self.unseen_zxids.add(one.mzxid)

@@ -68,7 +68,7 @@ def verify_log(
         parts = parts_of(reader, processes) if processes > 1 else []
         if len(parts) > 1:
             with worker_pool(processes) as pool:
-                result = _verified(reader, parts, pool, progress)
+                result = _verify_parts(reader, parts, pool, progress)
     return verify_decisions(reader, progress) if result is None else result
 
 
@@ -105,7 +105,7 @@ def parts_at(reader: LogReader, snapshots: Sequence[SnapshotName]) -> list[Part]
     ]
 
 
-def _verified(
+def _verify_parts(
     reader: LogReader, parts: list[Part], pool: WorkerPool, progress: Progress
 ) -> Verification | None:
     """The result of all parts; None if the log must be verified from its beginning."""
@@ -127,12 +127,12 @@ def verify_part(path: Path, part: Part) -> PartResult | None:
     """Verify a part. None if it does not agree, or does not lead to the next snapshot."""
     try:
         with open_reader(path) as reader, rare_garbage_collection():
-            return _verified_part(reader, part)
+            return _result_of_part(reader, part)
     except (LogError, ReplayError, msgspec.DecodeError):
         return None
 
 
-def _verified_part(reader: LogReader, part: Part) -> PartResult | None:
+def _result_of_part(reader: LogReader, part: Part) -> PartResult | None:
     if part.before is None:
         fold = fold_at_start(reader)
     else:

@@ -65,12 +65,12 @@ def run_branch(branch: Branch) -> Futures:
             # A run is a function of its causes.
             found = found.plus(structs.replace(known[key], runs=0))
         else:
-            known[key] = _run(branch, causes)
+            known[key] = _run_future(branch, causes)
             found = found.plus(known[key])
     return found
 
 
-def _run(branch: Branch, causes: Sequence[Cause]) -> Futures:
+def _run_future(branch: Branch, causes: Sequence[Cause]) -> Futures:
     continuation = branch.continuation
     scenario, inputs = scenario_with(continuation, causes), inputs_of(continuation, causes)
     try:

@@ -162,12 +162,12 @@ class _ChangeApplier:
         return settings
 
     def _drop(self, seq: int) -> None:
-        for one in self._shown(seq, "drop"):
+        for one in self._select_causes(seq, "drop"):
             self._causes.remove(one)
             self._note(one.seq - 1, one.at_ms, f"event {one.seq} did not happen: {in_words(one)}")
 
     def _delay(self, seq: int, ms: int) -> None:
-        for one in self._shown(seq, "delay"):
+        for one in self._select_causes(seq, "delay"):
             what = one.what
             if isinstance(what, BrokerUnregistered):
                 what = structs.replace(what, gone_ms=what.gone_ms + ms)
@@ -176,7 +176,7 @@ class _ChangeApplier:
             text = f"event {one.seq} happened {ms / 1000:g} s later: {in_words(one)}"
             self._note(one.seq - 1, later.at_ms, text)
 
-    def _shown(self, seq: int, option: str) -> list[Cause]:
+    def _select_causes(self, seq: int, option: str) -> list[Cause]:
         """The causes that an event shows. Raises ReplayError if it shows none."""
         self._incident.at_ms(seq)
         found = causes_shown_by(self._incident.causes, seq)

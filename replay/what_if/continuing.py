@@ -75,10 +75,10 @@ def what_if(
     end_ms = changed.end_ms
     progress("continuing without the changes", 0, 2)
     unchanged = _continuation(incident, changed, changed.control, changed.control_settings)
-    control = _run(unchanged)
+    control = _run_continuation(unchanged)
     progress("continuing with the changes", 1, 2)
     continuation = _continuation(incident, changed, changed.causes, changed.settings)
-    result = _run(continuation)
+    result = _run_continuation(continuation)
     progress("comparing", 2, 2)
     happened = outcome_of(incident.history.changes, continuation.at_ms, end_ms)
     differing = differences(happened, control.outcome)
@@ -106,7 +106,7 @@ def _continuation(
     return continuation_after(incident, changed.begin, causes, settings, changed.end_ms)
 
 
-def _run(continuation: Continuation) -> ContinuedRun:
+def _run_continuation(continuation: Continuation) -> ContinuedRun:
     """Run a continuation to its end. Raises ReplayError."""
     causes = continuation.causes
     scenario, inputs = scenario_with(continuation, causes), inputs_of(continuation, causes)

@@ -28,7 +28,7 @@ def event_texts(
     found: dict[int, str] = {}
     where = "" if changed.is_unchanged else "in the log: "
     for seq in seqs:
-        shown = _shown(incident, changed, seq)
+        shown = _causes_at_event(incident, changed, seq)
         if shown:
             found[seq] = "; ".join(in_words(one) for one in shown)
             continue
@@ -46,7 +46,7 @@ def event_texts(
     return found
 
 
-def _shown(incident: Incident, changed: ChangedIncident, seq: int) -> list[Cause]:
+def _causes_at_event(incident: Incident, changed: ChangedIncident, seq: int) -> list[Cause]:
     """The causes that an event shows. The log does not show those that a change adds or delays: the
     first event after one of these has it."""
     at_ms = incident.times[seq]

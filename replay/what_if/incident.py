@@ -257,7 +257,7 @@ class _RecordedReader(_IncidentReader):
             had_begun = incident.has_begun
             incident.fold(event)
             if isinstance(event.event, ZnodesRead):
-                self._read_configs(event.wall_ns)
+                self._note_configs(event.wall_ns)
             if incident.has_begun:
                 self.times[event.seq] = causes.ms_of(event.wall_ns)
                 self._note_state(event, is_first=not had_begun)
@@ -277,7 +277,7 @@ class _RecordedReader(_IncidentReader):
             case _:
                 pass
 
-    def _read_configs(self, ns: int) -> None:
+    def _note_configs(self, ns: int) -> None:
         """The controller reads the configuration of a topic when it needs it. A value that it reads
         for the first time has been there before, unless a notification reported a change."""
         content = self._incident.content
@@ -384,12 +384,12 @@ class _ImportedReader(_IncidentReader):
             self.causes.seq = record.seq
             incident.apply(record.wall_ns, event)
             at_ms = self.times[record.seq] = self.causes.ms_of(record.wall_ns)
-            self._note_state(self._changed(event), at_ms)
+            self._note_state(self._changed_paths(event), at_ms)
             yield record.seq
         if not incident.has_begun:
             raise ReplayError("the log has no transactions: there is no incident to continue")
 
-    def _changed(self, event: ImportedEvent) -> list[str]:
+    def _changed_paths(self, event: ImportedEvent) -> list[str]:
         if isinstance(event, Transaction):
             return paths_of_transaction(event, self._log.begun.chroot)
         return []

@@ -140,7 +140,7 @@ def differences(base: Outcome, other: Outcome) -> list[OutcomeDifference]:
         if of_base is None or of_other is None:
             differing: Iterable[OutcomeAspect] = (OutcomeAspect.EXISTS,)
         else:
-            differing = _differing(of_base, of_other)
+            differing = _differing_aspects(of_base, of_other)
         found += [
             OutcomeDifference(partition, what, text_of(what, of_base), text_of(what, of_other))
             for what in differing
@@ -148,7 +148,7 @@ def differences(base: Outcome, other: Outcome) -> list[OutcomeDifference]:
     return found
 
 
-def _differing(base: PartitionOutcome, other: PartitionOutcome) -> Iterable[OutcomeAspect]:
+def _differing_aspects(base: PartitionOutcome, other: PartitionOutcome) -> Iterable[OutcomeAspect]:
     if base.leader != other.leader:
         yield OutcomeAspect.LEADER
     if base.isr != other.isr:

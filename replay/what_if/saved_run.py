@@ -65,7 +65,7 @@ def save(continued: ContinuedRun, incident: Incident, log: str, folder: Path) ->
 def branch_of(path: Path | str) -> Branch | None:
     """Where the run that a path names, or whose log it is, continues another log; None for any
     other log."""
-    folder = _run_of(str(path))
+    folder = _folder_of_run(str(path))
     if folder is None:
         return None
     try:
@@ -82,13 +82,13 @@ def incident_of(path: str, log: OpenedLog, progress: Progress = unreported) -> I
         incident = read_incident(log, progress)
     except ReplayError as error:
         raise ReplayError(f"{path}: {error}") from None
-    folder = _run_of(path)
+    folder = _folder_of_run(path)
     if not isinstance(log, RecordedLog) or folder is None:
         return incident
-    return _simulated(incident, read_run(folder))
+    return _simulated_incident(incident, read_run(folder))
 
 
-def _run_of(path: str) -> Path | None:
+def _folder_of_run(path: str) -> Path | None:
     """The folder of the saved run that has a log. A packed log is not run again: the run.json of an
     incident may be that of a version with other decisions."""
     given = folder_named_by(Path(path))
@@ -97,7 +97,7 @@ def _run_of(path: str) -> Path | None:
     return next((one for one in (given, given.parent) if (one / RUN_FILE).is_file()), None)
 
 
-def _simulated(logged: Incident, saved: SavedRun) -> Incident:
+def _simulated_incident(logged: Incident, saved: SavedRun) -> Incident:
     """The incident of a saved run, with the event numbers of one of its logs."""
     scenario, violation = saved.scenario, saved.violation
     end_ms = violation.at_us // 1000 if violation is not None else scenario.end_ms
@@ -112,7 +112,7 @@ def _simulated(logged: Incident, saved: SavedRun) -> Incident:
         history.changes.append(change._replace(seq=seqs[max(0, place - 1)]))
     causes = []
     for one in _parts(saved.inputs):
-        shown = _shown(logged.causes, one, shift_ms)
+        shown = _cause_in_log(logged.causes, one, shift_ms)
         if shown is not None:
             causes.append(structs.replace(one, seq=shown.seq, last_seq=shown.last_seq))
         else:
@@ -148,7 +148,7 @@ def _parts(inputs: Sequence[Input]) -> Iterator[Cause]:
             yield Cause(0, one.at_ms, one)
 
 
-def _shown(logged: Sequence[Cause], cause: Cause, shift_ms: int) -> Cause | None:
+def _cause_in_log(logged: Sequence[Cause], cause: Cause, shift_ms: int) -> Cause | None:
     """What the log shows of an input."""
     return next(
         (

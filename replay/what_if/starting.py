@@ -112,7 +112,7 @@ def continuation_after(
     """Continue an incident after event `seq` up to `end_ms`. `causes` are all of the incident, with
     the changes."""
     if incident.scenario is not None:
-        return _repeated(incident, incident.scenario, seq, causes, settings, end_ms)
+        return _repeated_incident(incident, incident.scenario, seq, causes, settings, end_ms)
     cluster = cluster_state_at(incident.history.changes, seq, incident.times[seq])
     brokers = incident.brokers
     after = [one for one in causes if one.seq > seq]
@@ -129,7 +129,7 @@ def continuation_after(
         structs.replace(one.what, at_ms=_DISKS_FAIL_MS)
         for one in causes
         if isinstance(one.what, FailLogDirectory) and one.seq <= seq
-        if not _restarted(causes, one.what.broker, one.seq, seq)
+        if not _has_restarted(causes, one.what.broker, one.seq, seq)
     ]
     copying = [
         one
@@ -168,7 +168,7 @@ def certain_until(continuation: Continuation, seq: int, at_ms: int) -> Continuat
     return structs.replace(continuation, causes=tuple(causes))
 
 
-def _repeated(
+def _repeated_incident(
     incident: Incident,
     scenario: Scenario,
     seq: int,
@@ -204,7 +204,7 @@ def _repeated(
     return Continuation(seq, at_ms, repeated, tuple(all_of_them), begin_ms=at_ms, first_ms=0)
 
 
-def _restarted(causes: Iterable[Cause], broker: int, first: int, last: int) -> bool:
+def _has_restarted(causes: Iterable[Cause], broker: int, first: int, last: int) -> bool:
     return any(
         isinstance(one.what, BrokerRegistered | BrokerBounced)
         and one.what.broker == broker

@@ -68,7 +68,7 @@ def limits_of(configuration: ConfigOverrides, partition: PartitionView) -> str:
     """The throttles of a partition's replication; "" for none."""
     brokers: dict[tuple[str, str], list[int]] = {}
     for side in _SIDES:
-        for broker in _throttled(configuration, partition, side):
+        for broker in _throttled_replicas(configuration, partition, side):
             if rate := _rate(configuration, broker, side):
                 brokers.setdefault((side, rate), []).append(broker)
     return enumeration(
@@ -82,7 +82,7 @@ def limit_towards(configuration: ConfigOverrides, partition: PartitionView, brok
     """The throttle of what a replica copies: its own, or else its leader's; "" for none."""
     for side, one in (("follower", broker), ("leader", partition.leader)):
         rate = _rate(configuration, one, side)
-        if rate and one in _throttled(configuration, partition, side):
+        if rate and one in _throttled_replicas(configuration, partition, side):
             return f"{rate} on broker {one} ({_key(side)})"
     return ""
 
@@ -98,7 +98,7 @@ def _rate(configuration: ConfigOverrides, broker: int, side: str) -> str:
     return _in_bytes(rate) if rate else ""
 
 
-def _throttled(
+def _throttled_replicas(
     configuration: ConfigOverrides, partition: PartitionView, side: str
 ) -> Sequence[int]:
     """The replicas of a partition that the topic's configuration throttles on one side."""

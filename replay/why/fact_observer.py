@@ -182,9 +182,9 @@ class FactObserver(NotedFacts, FoldObserver):
         path = znodes.topic_path(partition.topic.name)
         for asked in self._lost:
             assert isinstance(asked.command, (WriteZnodes, WriteAtomically)), "a write was lost"
-            for _, operation in self._covered(asked.command.operations):
+            for _, operation in self._covered_operations(asked.command.operations):
                 if operation.path == path:
-                    self._assigned(asked, operation, f"{asked.id.cause}.{asked.id.ordinal}")
+                    self._add_assignments(asked, operation, f"{asked.id.cause}.{asked.id.ordinal}")
 
     def sends(self, requests: Sequence[BrokerRequest], rule: str) -> None:
         if self.moves is not None:
@@ -218,9 +218,9 @@ class FactObserver(NotedFacts, FoldObserver):
             # `elects` has noted it.
             return
         if self.subject.is_about(*partition.key):
-            self._left_unchanged(repr(partition), code, text)
+            self._add_left_unchanged(repr(partition), code, text)
 
-    def _left_unchanged(self, partition: str, code: str, text: str) -> None:
+    def _add_left_unchanged(self, partition: str, code: str, text: str) -> None:
         cancellation = None
         if code == ROLLBACK_WAITS and self.moves is not None:
             cancellation = self.moves.why_rolled_back()
@@ -237,7 +237,7 @@ class FactObserver(NotedFacts, FoldObserver):
             case Notice() as notice:
                 self._notice(notice)
             case WriteZnodes(operations=operations) | WriteAtomically(operations=operations):
-                if any(True for _ in self._covered(operations)):
+                if any(True for _ in self._covered_operations(operations)):
                     self._pending[issued.id] = issued
             case StopReplicaRequest(broker=broker, partitions=partitions):
                 for topic in self.topics_deleted(one.topic for one in partitions if one.delete):
@@ -245,9 +245,9 @@ class FactObserver(NotedFacts, FoldObserver):
             case ReadZnodes(paths=(znodes.REASSIGN_PARTITIONS,)):
                 self._pending[issued.id] = issued
             case AlterPartitionResponse() as answer:
-                self._answered_isr(answer)
+                self._add_isr_requests(answer)
             case AlterPartitionReassignmentsResponse() as answer:
-                self._answered_reassignment(answer)
+                self._add_reassignment_requests(answer)
             case _:
                 pass
 
@@ -271,18 +271,18 @@ class FactObserver(NotedFacts, FoldObserver):
         if asked is None:
             return
         if isinstance(outcome, ZnodesRead):
-            self._read(outcome)
+            self._add_znode_requests(outcome)
             return
         command = asked.command
         assert isinstance(command, (WriteZnodes, WriteAtomically)), "only writes are written"
         end = outcome.offset + len(outcome.errors)
-        for place, operation in self._covered(command.operations):
+        for place, operation in self._covered_operations(command.operations):
             if outcome.offset <= place < end:
                 error = outcome.errors[place - outcome.offset]
                 version = outcome.versions[place - outcome.offset]
-                self._written(asked, operation, error, version)
+                self._add_write(asked, operation, error, version)
 
-    def _covered(
+    def _covered_operations(
         self, operations: Sequence[WriteOperation]
     ) -> Iterator[tuple[int, SetData | CreateZnode]]:
         for place, one in enumerate(operations):
@@ -298,7 +298,7 @@ class FactObserver(NotedFacts, FoldObserver):
             return kind == "state" and self.subject.covers(topic, partition)
         return kind == "topic" and self.subject.covers_topic(topic)
 
-    def _written(
+    def _add_write(
         self, asked: Issued, operation: SetData | CreateZnode, error: int, version: int
     ) -> None:
         name = f"{asked.id.cause}.{asked.id.ordinal}"
@@ -311,7 +311,7 @@ class FactObserver(NotedFacts, FoldObserver):
             return
         key = znodes.partition_of_state(operation.path)
         if key is None:
-            self._assigned(asked, operation, name)
+            self._add_assignments(asked, operation, name)
             return
         after = parsed_state(operation.path, operation.data, version)
         if after is None:
@@ -333,7 +333,7 @@ class FactObserver(NotedFacts, FoldObserver):
                 writer=f"broker {self.controller.configuration.broker_id}",
             )
 
-    def _assigned(self, asked: Issued, operation: SetData | CreateZnode, name: str) -> None:
+    def _add_assignments(self, asked: Issued, operation: SetData | CreateZnode, name: str) -> None:
         topic = subject_of(operation.path).topic
         assert topic is not None, "only topics' znodes have assignments"
         content = parsed_topic(topic, operation.data)
@@ -357,7 +357,7 @@ class FactObserver(NotedFacts, FoldObserver):
                     writer=f"broker {self.controller.configuration.broker_id}",
                 )
 
-    def _read(self, outcome: ZnodesRead) -> None:
+    def _add_znode_requests(self, outcome: ZnodesRead) -> None:
         """Note the requests in /admin/reassign_partitions. Procedures that only remove entries also
         read the znode."""
         begins = self.because is not None and self.because.procedure in _BEGIN_REASSIGNMENTS
@@ -375,7 +375,7 @@ class FactObserver(NotedFacts, FoldObserver):
 
     # Answers and notices
 
-    def _answered_isr(self, answer: AlterPartitionResponse) -> None:
+    def _add_isr_requests(self, answer: AlterPartitionResponse) -> None:
         request = self.trigger.request if isinstance(self.trigger, ApiCall) else None
         if not isinstance(request, AlterPartitionReceived):
             return
@@ -394,7 +394,7 @@ class FactObserver(NotedFacts, FoldObserver):
                     error=error,
                 )
 
-    def _answered_reassignment(self, answer: AlterPartitionReassignmentsResponse) -> None:
+    def _add_reassignment_requests(self, answer: AlterPartitionReassignmentsResponse) -> None:
         request = self.trigger.request if isinstance(self.trigger, ApiCall) else None
         if not isinstance(request, AlterPartitionReassignmentsReceived):
             return

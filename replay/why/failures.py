@@ -67,7 +67,9 @@ def headline(failures: Sequence[AnyFact], facts: Sequence[AnyFact]) -> str:
         return ""
     if is_stuck(failures):
         stuck = [one for one in failures if _code(one) == STATE_MACHINE_STUCK]
-        return _failed(stuck, "could not send requests to brokers") + _interrupted(facts)
+        return _failure_sentence(
+            stuck, "could not send requests to brokers"
+        ) + _end_of_term_sentence(facts)
     queue = [one for one in failures if _code(one) == QUEUE_STUCK]
     if queue:
         return f"The controller of term {queue[0].epoch} is stuck: {_text(queue[0])}."
@@ -75,12 +77,12 @@ def headline(failures: Sequence[AnyFact], facts: Sequence[AnyFact]) -> str:
     if len(failovers) > 1:
         return _in_a_row(failovers)
     if failovers:
-        return _failed(failovers, "failed in its failover")
+        return _failure_sentence(failovers, "failed in its failover")
     code = _code(failures[0])
-    return _failed([one for one in failures if _code(one) == code], "failed")
+    return _failure_sentence([one for one in failures if _code(one) == code], "failed")
 
 
-def _failed(same: Sequence[AnyFact], what: str) -> str:
+def _failure_sentence(same: Sequence[AnyFact], what: str) -> str:
     first, times = same[0], ""
     if len(same) > 1:
         times = f", {len(same)} times up to event {same[-1].seq}"
@@ -88,7 +90,7 @@ def _failed(same: Sequence[AnyFact], what: str) -> str:
     return f"The controller of term {first.epoch} {what} at {when}{times}: {_text(first)}."
 
 
-def _interrupted(facts: Sequence[AnyFact]) -> str:
+def _end_of_term_sentence(facts: Sequence[AnyFact]) -> str:
     """The end of the term in which the requests were left: the last one of the same controller
     before a change of states first failed."""
     first = next(one for one in facts if _code(one) == STATE_MACHINE_STUCK)

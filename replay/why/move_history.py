@@ -81,9 +81,9 @@ class _MoveHistory:
             case RecordZnodeObserved():
                 self._record_znode_observed(fact)
             case AssignmentWritten():
-                self._assigned(fact)
+                self._apply_assignment(fact)
             case MoveGivenUp():
-                self._given_up(fact)
+                self._begin_rollback(fact)
             case LeftUnchanged(code=code) if code == ROLLBACK_WAITS:
                 self._waits(fact)
             case LeftUnchanged(code=code) if code == _GIVEN_UP:
@@ -127,7 +127,7 @@ class _MoveHistory:
 
     # The beginning of a move ----------------------------------------------------------------------
 
-    def _assigned(self, fact: AssignmentWritten) -> None:
+    def _apply_assignment(self, fact: AssignmentWritten) -> None:
         self._assignment = fact.after
         move = self._open
         if move is not None and move.stored is not None and fact.after.is_being_reassigned:
@@ -173,7 +173,7 @@ class _MoveHistory:
         self, fact: AssignmentWritten, record: RecordZnodeObserved | None
     ) -> tuple[str, str, ReassignmentRequested | None]:
         """The route, the request in more detail, and the fact about the request."""
-        asked = self._asked_for(fact.after.target)
+        asked = self._last_request_for(fact.after.target)
         route = record.route if record is not None else ""
         if not route and fact.because is not None and fact.because.procedure == API:
             route = API
@@ -187,7 +187,7 @@ class _MoveHistory:
             return route, fact.because.text if fact.because and is_known else "", None
         return route, asked.via if asked is not None else "", asked
 
-    def _asked_for(self, target: tuple[int, ...]) -> ReassignmentRequested | None:
+    def _last_request_for(self, target: tuple[int, ...]) -> ReassignmentRequested | None:
         """The last request for these replicas. For an entry that the controller moved to another
         znode, the request in the znode from which the entry came."""
         asked = [one for one in self._requests if one.target == target and not one.error]
@@ -210,7 +210,7 @@ class _MoveHistory:
         if move is not None and is_known and set(move.target) == set(fact.target):
             self._add_record(move, fact)
         elif fact.how == "found" and self._open is None:
-            self._left_over(fact)
+            self._add_earlier_move(fact)
 
     def _add_record(self, move: MoveBuilder, record: RecordZnodeObserved) -> None:
         move.has_record, move.origin = True, record.originals
@@ -227,7 +227,7 @@ class _MoveHistory:
             text = "refold does not know of the cancellation, which no znode records"
             move.give_up_rollback(record, text)
 
-    def _left_over(self, record: RecordZnodeObserved) -> None:
+    def _add_earlier_move(self, record: RecordZnodeObserved) -> None:
         """The record of a move that had ended when the log began."""
         replicas = self._assignment.replicas
         if self._assignment.is_being_reassigned or not replicas:
@@ -253,7 +253,7 @@ class _MoveHistory:
 
     # The rollback of a move -----------------------------------------------------------------------
 
-    def _given_up(self, fact: MoveGivenUp) -> None:
+    def _begin_rollback(self, fact: MoveGivenUp) -> None:
         move = self._last
         if move is None or fact.after.is_being_reassigned:
             return
@@ -416,9 +416,9 @@ class _MoveHistory:
                 text = f"broker {fact.broker} lost the role: {fact.text}"
                 move.add_event(fact, "role_lost", text)
         else:
-            self._elected(move, fact)
+            self._apply_election(move, fact)
 
-    def _elected(self, move: MoveBuilder | None, fact: RoleChanged) -> None:
+    def _apply_election(self, move: MoveBuilder | None, fact: RoleChanged) -> None:
         before, self._epoch = self._epoch, fact.epoch
         self._others = tuple(range(before + 1, fact.epoch)) if before else ()
         self._elected_by = fact

@@ -283,9 +283,9 @@ class MoveObserver(Checkpointed):
         if created is not None and because is not None and because.seq == created.seq:
             # The znode may have been removed since.
             return self._known_znodes.cancellation or created
-        return self._known_znodes.cancellation or self._asked_instead(originals)
+        return self._known_znodes.cancellation or self._cancelling_request(originals)
 
-    def _asked_instead(self, originals: tuple[int, ...] | None) -> Cancellation | None:
+    def _cancelling_request(self, originals: tuple[int, ...] | None) -> Cancellation | None:
         """An entry or a request that the current procedure has read."""
         observer = self._observer
         for one in reversed(observer.facts):

@@ -185,10 +185,10 @@ class RecordedFactObserver(FactObserver):
                 self._queued[id(one)] = (one, self._now(one))
 
     def _origin(self, trigger: Trigger) -> Cause:
-        found = self._queued.pop(id(trigger), None) or self._joined(trigger)
+        found = self._queued.pop(id(trigger), None) or self._queued_duplicate(trigger)
         return found[1] if found is not None else self._now(trigger)
 
-    def _joined(self, trigger: Trigger) -> tuple[Trigger, Cause] | None:
+    def _queued_duplicate(self, trigger: Trigger) -> tuple[Trigger, Cause] | None:
         """The queued controller event for the same partition, if several were merged into one."""
         if not isinstance(trigger, PartitionReassignmentIsrChange):
             return None

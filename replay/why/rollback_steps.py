@@ -102,7 +102,7 @@ class RollbackSteps:
             written = znodes.read_state(operation.path, operation.data, 0)
         except ZnodeError:
             return
-        self._step(2, _led(written), command)
+        self._step(2, _written_leader(written), command)
         left = [one for one in self._dropped if one in self._isr and one not in written.isr]
         if left:
             self._step(3, f"{_brokers(left)} removed from the ISR", command)
@@ -158,5 +158,5 @@ def _brokers(brokers: list[int]) -> str:
     return f"broker {brokers[0]} is" if len(brokers) == 1 else f"brokers {broker_list(brokers)} are"
 
 
-def _led(written: LeaderAndIsr) -> str:
+def _written_leader(written: LeaderAndIsr) -> str:
     return f"{leader_in_words(written.leader)} is written with leader epoch {written.leader_epoch}"

@@ -95,7 +95,7 @@ class ShadowFactObserver(FactObserver, Checkpointed):
         command = issued.command
         if not isinstance(command, (WriteZnodes, WriteAtomically)):
             return
-        for _, one in self._covered(command.operations):
+        for _, one in self._covered_operations(command.operations):
             key = znodes.partition_of_state(one.path)
             self.writes.append(
                 DerivedWrite(

@@ -109,7 +109,7 @@ class _Running:
             find = GetData(znodes.CONTROLLER)
             admin.zookeeper.submit(find, lambda reply: self._call(asked, reply))
         else:
-            admin.zookeeper.submit(request, lambda reply: self._replied(request, reply))
+            admin.zookeeper.submit(request, lambda reply: self._receive_reply(request, reply))
 
     def _call(self, request: AdminRequest, found: Reply | None) -> None:
         data = found.result.data if found is not None else None
@@ -118,15 +118,20 @@ class _Running:
             self._retry(request)
             return
         process = self._admin.process_of(controller.brokerid)
-        _Call(self._admin, process, request, lambda response: self._responded(request, response))
+        _Call(
+            self._admin,
+            process,
+            request,
+            lambda response: self._receive_response(request, response),
+        )
 
-    def _responded(self, request: AdminRequest, response: ApiResponse | None) -> None:
+    def _receive_response(self, request: AdminRequest, response: ApiResponse | None) -> None:
         if response is None or _is_refused(response):
             self._retry(request)
         else:
             self._done(response)
 
-    def _replied(self, request: Step, reply: Reply | None) -> None:
+    def _receive_reply(self, request: Step, reply: Reply | None) -> None:
         if reply is None:
             self._retry(request)
         else:

@@ -115,7 +115,7 @@ def steps_of(act: AdminAct, draws: Draws) -> Steps:
         case DeleteControllerZnode():
             return _one(Delete(znodes.CONTROLLER, ANY_VERSION))
         case WriteZnode(path=path, data=data):
-            return _put(path, data.encode())
+            return _write_znode(path, data.encode())
         case DeleteZnode(path=path):
             return _one(Delete(path, ANY_VERSION))
 
@@ -124,7 +124,7 @@ def _one(request: Step) -> Steps:
     yield request
 
 
-def _put(path: str, data: bytes) -> Steps:
+def _write_znode(path: str, data: bytes) -> Steps:
     reply = yield SetData(path, data, ANY_VERSION)
     assert isinstance(reply, Reply)
     if reply.result.error == NO_NODE:
@@ -132,7 +132,7 @@ def _put(path: str, data: bytes) -> Steps:
 
 
 def _change_config(path: str, entity: str, configs: dict[str, str]) -> Steps:
-    yield from _put(path, znodes.write_config(configs))
+    yield from _write_znode(path, znodes.write_config(configs))
     yield CreateSequential(CONFIG_CHANGE_PREFIX, write_config_change(entity))
 
 
@@ -212,7 +212,9 @@ def _reassign(act: Reassign) -> Steps:
         return
     is_extra = act.route == "extra"
     path = znodes.REASSIGN_PARTITIONS_EXTRA if is_extra else znodes.REASSIGN_PARTITIONS
-    yield from _put(path, write_entries({name: Entry(one) for name, one in replicas.items()}))
+    yield from _write_znode(
+        path, write_entries({name: Entry(one) for name, one in replicas.items()})
+    )
 
 
 def _cancel(act: CancelReassignment) -> Steps:

@@ -97,7 +97,7 @@ class _Channel:
         connection.send(ControlRequest(self._number, request))
         text = f"broker {self.broker}: no response in time"
         self._time_out = self._channels.clock.after(
-            SOCKET_TIMEOUT_US, lambda: self._failed(Unreachable(text))
+            SOCKET_TIMEOUT_US, lambda: self._retry_after_failure(Unreachable(text))
         )
         acts.end_act()
 
@@ -134,11 +134,13 @@ class _Channel:
             return
         self._connection = None
         if connection is None:
-            self._failed(Unreachable(f"broker {self.broker}: connection refused"))
+            self._retry_after_failure(Unreachable(f"broker {self.broker}: connection refused"))
         elif self._is_busy:
-            self._failed(RefusedByBroker(f"broker {self.broker} closed the connection"))
+            self._retry_after_failure(
+                RefusedByBroker(f"broker {self.broker} closed the connection")
+            )
 
-    def _failed(self, error: ChannelError) -> None:
+    def _retry_after_failure(self, error: ChannelError) -> None:
         self._disconnect()
         if self._failures.record_failure(error, self._began_s, self._now_s):
             fault = ChannelFault(self.broker, self.broker_epoch, error.kind, str(error))

@@ -259,11 +259,11 @@ class Producer(_Client):
         if link is None:
             link = self._links[broker] = _Link(broker)
             link.peer = self._connect(
-                broker, partial(self._received, link), partial(self._failed, link)
+                broker, partial(self._receive_response, link), partial(self._drop_link, link)
             )
         return link
 
-    def _received(self, link: _Link, message: Message) -> None:
+    def _receive_response(self, link: _Link, message: Message) -> None:
         assert isinstance(message, ProduceResponse), message
         outbox = link.sent.pop(message.number)
         count, outbox.in_flight = outbox.in_flight, 0
@@ -277,7 +277,7 @@ class Producer(_Client):
             self._observer.acknowledged(self.process, acknowledged)
         self._send(outbox)
 
-    def _failed(self, link: _Link) -> None:
+    def _drop_link(self, link: _Link) -> None:
         del self._links[link.broker]
         for outbox in link.sent.values():
             outbox.in_flight = 0
@@ -365,7 +365,9 @@ class Consumer(_Client):
         if session is None:
             session = self._sessions[leader.broker] = _Fetching(leader.broker)
             session.peer = self._connect(
-                leader.broker, partial(self._received, session), partial(self._failed, session)
+                leader.broker,
+                partial(self._receive_response, session),
+                partial(self._drop_session, session),
             )
         if reading.topic_id != leader.topic_id:
             # A topic that was created again is read from its beginning.
@@ -402,7 +404,7 @@ class Consumer(_Client):
         session.is_busy = True
         session.peer.send(lambda number: Fetch(number, CONSUMER, partitions, forgotten))
 
-    def _received(self, session: _Fetching, message: Message) -> None:
+    def _receive_response(self, session: _Fetching, message: Message) -> None:
         assert isinstance(message, FetchResponse), message
         session.is_busy = False
         for fetched in message.partitions:
@@ -410,10 +412,12 @@ class Consumer(_Client):
             if reading is None or reading.sent is None:
                 continue
             if reading.sent.offset == reading.offset:
-                self._read(session, reading, fetched)
+                self._consume_partition(session, reading, fetched)
         self._fetch(session)
 
-    def _read(self, session: _Fetching, reading: _Reading, fetched: FetchedPartition) -> None:
+    def _consume_partition(
+        self, session: _Fetching, reading: _Reading, fetched: FetchedPartition
+    ) -> None:
         name = reading.name
         if fetched.error == messages.OFFSET_OUT_OF_RANGE:
             self._go_back(reading, min(fetched.leader_end, reading.offset))
@@ -438,7 +442,7 @@ class Consumer(_Client):
         self._observer.went_back(self.process, reading.name, reading.offset, end)
         reading.offset, reading.epoch = end, NO_EPOCH
 
-    def _failed(self, session: _Fetching) -> None:
+    def _drop_session(self, session: _Fetching) -> None:
         del self._sessions[session.broker]
         for reading in session.readings.values():
             reading.leader = reading.sent = None

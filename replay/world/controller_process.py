@@ -183,7 +183,7 @@ class ControllerProcess:
             self._draws,
             self,
             self._observer,
-            self._exited,
+            self._end_run,
         )
         run.append_us = self._append_us
         self.histories.append(run.history)
@@ -194,7 +194,7 @@ class ControllerProcess:
     def _accept(self, _: str) -> Endpoint | None:
         return self.run.endpoint.accept() if self.run is not None else None
 
-    def _exited(self, reason: str) -> None:
+    def _end_run(self, reason: str) -> None:
         self.run = None
         self._network.end_process(self.process)
         self._observer.run_ended(self.process, reason)

@@ -177,10 +177,12 @@ class Faults:
             return
         match one:
             case CrashController(act=act, when=when):
-                process.crash_at(act, partial(self._succeed, one), is_before=when == "before")
+                process.crash_at(
+                    act, partial(self._start_successor, one), is_before=when == "before"
+                )
             case KillController():
                 process.kill()
-                self._succeed(one)
+                self._start_successor(one)
             case StartController():
                 self._cluster.start_controller(one.process)
             case ShutDownController(restart_after_ms=restart_after_ms):
@@ -191,7 +193,7 @@ class Faults:
             case unknown:
                 assert_never(unknown)
 
-    def _succeed(self, one: CrashController | KillController) -> None:
+    def _start_successor(self, one: CrashController | KillController) -> None:
         """A controller has ended, a stock one with its broker: its successor starts."""
         cluster = self._cluster
         process = cluster.controllers[one.process]

@@ -61,26 +61,40 @@ def carry_out(
         case ReadZnodes(paths=paths, watch=watch):
             _arm(world, session, paths if watch else (), now_ms)
             read = [world.apply(session, GetData(path), now_ms).result for path in paths]
-            return [_read(command_id, offset, part) for offset, part in _pages(read, page)]
+            return [
+                _outcome_of_reads(command_id, offset, part) for offset, part in _pages(read, page)
+            ]
         case ReadStats(paths=paths, watch=watch):
             _arm(world, session, paths if watch else (), now_ms)
             read = [world.apply(session, Exists(path), now_ms).result for path in paths]
-            return [_read(command_id, offset, part) for offset, part in _pages(read, page)]
+            return [
+                _outcome_of_reads(command_id, offset, part) for offset, part in _pages(read, page)
+            ]
         case ReadChildren(path=path, watch=watch):
             _arm(world, session, (path,) if watch else (), now_ms)
             listed = world.apply(session, GetChildren(path), now_ms).result
             return [ChildrenRead(command_id, listed.error, list(listed.children or ()))]
         case WriteZnodes(operations=operations, epoch_version=epoch_version):
             written = [_write(world, session, one, epoch_version, now_ms) for one in operations]
-            return [_written(command_id, offset, part) for offset, part in _pages(written, page)]
+            return [
+                _outcome_of_writes(command_id, offset, part)
+                for offset, part in _pages(written, page)
+            ]
         case WriteAtomically(operations=operations):
             results = _write_atomically(world, session, operations, now_ms)
-            return [_written(command_id, offset, part) for offset, part in _pages(results, page)]
+            return [
+                _outcome_of_writes(command_id, offset, part)
+                for offset, part in _pages(results, page)
+            ]
         case SyncZnodes(path=path):
-            return [_written(command_id, 0, [world.apply(session, Sync(path), now_ms).result])]
+            return [
+                _outcome_of_writes(command_id, 0, [world.apply(session, Sync(path), now_ms).result])
+            ]
         case WatchSubtree(path=path, ends=ends):
             request = RemoveWatches(path) if ends else AddWatch(path, recursive=True)
-            return [_written(command_id, 0, [world.apply(session, request, now_ms).result])]
+            return [
+                _outcome_of_writes(command_id, 0, [world.apply(session, request, now_ms).result])
+            ]
 
 
 def without_reply(outcome: ZooKeeperOutcome, error: int) -> ZooKeeperOutcome:
@@ -137,7 +151,7 @@ def _pages(results: list[Result], page: int) -> Iterator[tuple[int, list[Result]
         yield offset, results[offset : offset + page]
 
 
-def _read(command_id: CommandId, offset: int, results: list[Result]) -> ZnodesRead:
+def _outcome_of_reads(command_id: CommandId, offset: int, results: list[Result]) -> ZnodesRead:
     stats = [one.stat for one in results]
     return ZnodesRead(
         command=command_id,
@@ -151,7 +165,7 @@ def _read(command_id: CommandId, offset: int, results: list[Result]) -> ZnodesRe
     )
 
 
-def _written(command_id: CommandId, offset: int, results: list[Result]) -> ZnodesWritten:
+def _outcome_of_writes(command_id: CommandId, offset: int, results: list[Result]) -> ZnodesWritten:
     return ZnodesWritten(
         command=command_id,
         offset=offset,

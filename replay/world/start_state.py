@@ -43,7 +43,7 @@ def start_state(scenario: Scenario) -> ZooKeeper:
     server = ZooKeeper()
     session = server.create_session()
     for path, data in _znodes(scenario).items():
-        _put(server, session, path, data)
+        _put_znode(server, session, path, data)
     server.end_session(session)
     return server
 
@@ -65,7 +65,7 @@ def _znodes(scenario: Scenario) -> dict[str, bytes]:
     return found
 
 
-def _put(server: ZooKeeper, session: int, path: str, data: bytes) -> None:
+def _put_znode(server: ZooKeeper, session: int, path: str, data: bytes) -> None:
     parts = path.split("/")
     for end in range(2, len(parts)):
         server.apply(session, Create("/".join(parts[:end])), WALL_START_MS)

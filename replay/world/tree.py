@@ -56,7 +56,7 @@ class Tree:
         self._ephemerals: dict[int, dict[str, None]] = {}
         self._journal: list[tuple[str, Znode | None]] | None = None
         for path in SPECIAL:
-            self._put(path, Znode(b"", 0, 0, 0, 0, 0, 0, 0, 0))
+            self._replace_znode(path, Znode(b"", 0, 0, 0, 0, 0, 0, 0, 0))
 
     def copy(self) -> Self:
         """A tree that changes independently of this one."""
@@ -76,11 +76,11 @@ class Tree:
     def load(self, znodes: Mapping[str, Znode]) -> None:
         """Add znodes unchanged; their parents need not be among them."""
         for path, node in znodes.items():
-            self._put(path, node)
+            self._replace_znode(path, node)
 
     def put(self, path: str, node: Znode) -> None:
         """Add or replace one znode, unchanged."""
-        self._put(path, node)
+        self._replace_znode(path, node)
 
     def remove(self, path: str) -> None:
         """Remove an existing znode (not the root) and all znodes below it, whatever its version."""
@@ -88,7 +88,7 @@ class Tree:
         for one in paths:
             paths += [f"{one}/{name}" for name in self.children(one)]
         for one in reversed(paths):
-            self._put(one, None)
+            self._replace_znode(one, None)
 
     # Reading
 
@@ -146,8 +146,8 @@ class Tree:
             raise Refused(NODE_EXISTS, path)
         if is_session(parent.owner):
             raise Refused(NO_CHILDREN_FOR_EPHEMERALS, path)
-        self._put(parent_path, with_children_changed(parent, parent.creations + 1, zxid))
-        self._put(path, Znode(data, zxid, zxid, now_ms, now_ms, 0, 0, owner, zxid))
+        self._replace_znode(parent_path, with_children_changed(parent, parent.creations + 1, zxid))
+        self._replace_znode(path, Znode(data, zxid, zxid, now_ms, now_ms, 0, 0, owner, zxid))
         return path
 
     def set_data(self, path: str, data: bytes, version: int, zxid: int, now_ms: int) -> None:
@@ -165,7 +165,7 @@ class Tree:
             old.pzxid,
             old.aversion,
         )
-        self._put(path, new)
+        self._replace_znode(path, new)
 
     def delete(self, path: str, version: int, zxid: int) -> None:
         """Delete a znode that has `version` and no children."""
@@ -176,8 +176,8 @@ class Tree:
         _check_version(self.get(path), version, path)
         if path in self._children:
             raise Refused(NOT_EMPTY, path)
-        self._put(parent_path, with_children_changed(parent, parent.creations, zxid))
-        self._put(path, None)
+        self._replace_znode(parent_path, with_children_changed(parent, parent.creations, zxid))
+        self._replace_znode(path, None)
 
     def check(self, path: str, version: int) -> Znode:
         """The znode if it has `version`."""
@@ -203,9 +203,9 @@ class Tree:
         journal, self._journal = self._journal, None
         assert journal is not None, "roll_back without begin"
         for path, before in reversed(journal):
-            self._put(path, before)
+            self._replace_znode(path, before)
 
-    def _put(self, path: str, node: Znode | None) -> None:
+    def _replace_znode(self, path: str, node: Znode | None) -> None:
         before = self._nodes.get(path)
         if self._journal is not None:
             self._journal.append((path, before))

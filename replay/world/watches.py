@@ -136,7 +136,7 @@ class Watches:
 
     def fire(self, change: Change, path: str, zxid: int) -> Iterator[tuple[int, WatchFired]]:
         """The events of one change, in order, each with the session that receives it."""
-        notified = self._watching_data(path)
+        notified = self._fire_data_watches(path)
         for session in notified:
             yield session, WatchFired(path, change, zxid)
         if change == "data":
@@ -149,7 +149,7 @@ class Watches:
         for session in self._child.fire(parent):
             yield session, WatchFired(parent, "children", zxid)
 
-    def _watching_data(self, path: str) -> Iterable[int]:
+    def _fire_data_watches(self, path: str) -> Iterable[int]:
         watching = self._data.fire(path)
         if not self._recursive:
             return watching

@@ -176,9 +176,9 @@ class ZooKeeper:
             case Multi(operations=operations):
                 results = self._apply_multi(session, operations, now_ms)
             case MultiRead(reads=reads):
-                results = tuple(self._read(session, one, armed=False) for one in reads)
+                results = tuple(self._apply_read(session, one, armed=False) for one in reads)
             case GetData() | Exists() | GetChildren():
-                results = (self._read(session, request, armed=request.watch),)
+                results = (self._apply_read(session, request, armed=request.watch),)
             case AddWatch(path=path, recursive=True):
                 self._watches.watch_subtree(session, path)
                 results = (_DONE,)
@@ -253,7 +253,7 @@ class ZooKeeper:
                 tree.check(path, version)
                 return _DONE
 
-    def _read(self, session: int, request: Read, armed: bool) -> Result:
+    def _apply_read(self, session: int, request: Read, armed: bool) -> Result:
         tree, path = self._tree, request.path
         if armed and isinstance(request, Exists):
             self._watches.watch_data(session, path)

@@ -152,13 +152,13 @@ class ZooKeeperClient:
             return
         self._heard_us = self._scheduler.now_us
         if isinstance(message, ReplyPacket):
-            self._answered(message)
+            self._receive_reply(message)
         elif isinstance(message, WatchFired):
             if self._watches.fired(message):
                 self._owner.watch_fired(message)
         else:
             assert isinstance(message, ConnectResponse)
-            self._connected(message)
+            self._receive_connect(message)
 
     def disconnected(self, connection: Connection | None) -> None:
         """The connection is lost: connect again."""
@@ -177,7 +177,7 @@ class ZooKeeperClient:
         self._sent_us = self._scheduler.now_us
         self._connection.send(message)
 
-    def _connected(self, answer: ConnectResponse) -> None:
+    def _receive_connect(self, answer: ConnectResponse) -> None:
         if not answer.timeout_ms:
             self._expire()
             return
@@ -192,7 +192,7 @@ class ZooKeeperClient:
             self._send(RequestPacket(SET_WATCHES_XID, self._watches.to_set(self._last_zxid)))
         self._owner.session_resumed()
 
-    def _answered(self, message: ReplyPacket) -> None:
+    def _receive_reply(self, message: ReplyPacket) -> None:
         xid, reply = message.xid, message.reply
         if xid == PING_XID:
             self._ping_in_flight = False

@@ -183,7 +183,7 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         ),
         replacements=(
             Replacement("controller.core.deviations:LEADER_MOVED_FIRST", _without),
-            Replacement(f"{_MOVING}:_unwanted", _notes_dropped_in_sync),
+            Replacement(f"{_MOVING}:_dropped_replicas", _notes_dropped_in_sync),
         ),
         directed=_leading_target_is_replaced,
     ),

@@ -131,7 +131,9 @@ DEFECTS: Final = (
         "before the first registration is answered.",
         invariants=("partitions-led", "isrs-full", "metadata-current"),
         replacements=(
-            Replacement("replay.world.broker.registration:Registration._read", _wait_for_own_znode),
+            Replacement(
+                "replay.world.broker.registration:Registration._check_owner", _wait_for_own_znode
+            ),
             _NEVER_GIVES_UP,
         ),
         directed=generic_with(LoseReply(5000, "broker 2"), ExpireSession(5000, "broker 2")),
@@ -144,7 +146,7 @@ DEFECTS: Final = (
         invariants=("isrs-full", "partitions-led"),
         replacements=(
             Replacement(
-                "replay.world.broker.registration:Registration._read", _own_znode_is_foreign
+                "replay.world.broker.registration:Registration._check_owner", _own_znode_is_foreign
             ),
             _NEVER_GIVES_UP,
         ),
@@ -161,7 +163,9 @@ DEFECTS: Final = (
         "znode is deleted.",
         invariants=("isrs-full", "partitions-led"),
         replacements=(
-            Replacement("replay.world.broker.registration:Registration._read", _note_unknown_owner),
+            Replacement(
+                "replay.world.broker.registration:Registration._check_owner", _note_unknown_owner
+            ),
             _NEVER_GIVES_UP,
         ),
         directed=generic_with(

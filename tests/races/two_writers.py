@@ -51,7 +51,9 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         planted="The controller writes /admin/reassign_partitions without its version.",
         needs="A client writes the znode between a read and a write of the controller.",
         invariants=("entries-accounted-for", "reassignments-ended", "admin-znodes-gone"),
-        replacements=(Replacement(f"{_ZNODE}:_put_back", _overwrites_other_writers),),
+        replacements=(
+            Replacement(f"{_ZNODE}:_write_remaining_entries", _overwrites_other_writers),
+        ),
         directed=generic_with(
             Reassign(5_000, _TO_4, "znode"),
             Reassign(5_071, (Target("orders", 1, (2, 3, 4)),), "znode"),

@@ -75,7 +75,7 @@ def main(
             with folder_of(recording) as folder:
                 unreported = [one for one in trials(folder, range(seeds)) if not one.is_reported]
             for one in unreported:
-                typer.echo(f"{recording.name}: not reported: {_described(one)}")
+                typer.echo(f"{recording.name}: not reported: {_trial_text(one)}")
             typer.echo(f"{recording.name}: {seeds - len(unreported)} of {seeds} reported")
             is_all_reported &= not unreported
     except (LogError, ReplayError) as error:
@@ -84,7 +84,7 @@ def main(
     raise typer.Exit(0 if is_all_reported else _UNREPORTED)
 
 
-def _described(trial: Trial) -> str:
+def _trial_text(trial: Trial) -> str:
     one = trial.corruption
     last = ", the last of its term" if one.is_last_of_term else ""
     change = f"{one.before} -> {one.after}" if one.after != one.before else ""

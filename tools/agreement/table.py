@@ -65,7 +65,7 @@ def is_good(result: AgreementResult) -> bool:
 
 def _is_little(side: DetailedTally) -> bool:
     limit = max(_EXPLAINED_MIN, side.decisions * _EXPLAINED_PERCENT // 100)
-    return _explained(side) <= limit
+    return _explained_count(side) <= limit
 
 
 def table(results: Sequence[AgreementResult]) -> str:
@@ -86,8 +86,8 @@ def _cells(sides: Sequence[DetailedTally]) -> Iterator[str]:
     yield str(sum(one.agreed for one in sides))
     verdicts = ("differs", "missing", "extra")
     yield ", ".join(str(sum(getattr(one, each) for one in sides)) for each in verdicts)
-    yield str(sum(map(_explained, sides)))
+    yield str(sum(map(_explained_count, sides)))
 
 
-def _explained(side: DetailedTally) -> int:
+def _explained_count(side: DetailedTally) -> int:
     return sum(len(one.zxids) for one in side.explained)

@@ -27,7 +27,7 @@ def main(
     Exit status: 0 none is known, or none could be read; the last line says which. 1 a package is
     vulnerable. 2 the given advisories cannot be read.
     """
-    accepted = _accepted(_ACCEPTED)
+    accepted = _accepted_advisories(_ACCEPTED)
     vulnerable = False
     for lock in _LOCKS:
         packages = locked(lock)
@@ -45,7 +45,7 @@ def main(
     sys.exit(1 if vulnerable else 0)
 
 
-def _accepted(file: Path) -> dict[str, str]:
+def _accepted_advisories(file: Path) -> dict[str, str]:
     """The accepted advisories with their reasons: lines "ID reason"."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     return {one.split()[0]: one for one in lines if one.strip() and not one.startswith("#")}

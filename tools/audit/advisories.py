@@ -87,12 +87,12 @@ def read_folder(packages: Sequence[Package], folder: Path) -> Audit:
             advisory = yaml.safe_load(file.read_text(encoding="utf-8"))
             latest = max(latest, str(advisory.get("modified", "")))
             if "withdrawn" not in advisory:
-                found += _affecting(package, advisory)
+                found += _advisories_affecting(package, advisory)
     source = f"{folder} (advisories about these packages up to {latest[:10] or 'no date'})"
     return Audit(source, frozenset(packages), tuple(sorted(found)))
 
 
-def _affecting(package: Package, advisory: dict[str, object]) -> Iterator[Advisory]:
+def _advisories_affecting(package: Package, advisory: dict[str, object]) -> Iterator[Advisory]:
     affected = advisory.get("affected")
     for one in affected if isinstance(affected, list) else []:
         if _normal(one["package"]["name"]) != package.name:

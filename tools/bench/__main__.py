@@ -52,10 +52,10 @@ def main(
         raise typer.Exit(2)
     for bench in BENCHES:
         if not parts or bench.part in parts:
-            _run(bench)
+            _run_bench(bench)
 
 
-def _run(bench: Bench) -> None:
+def _run_bench(bench: Bench) -> None:
     typer.echo(f"{bench.part}: {bench.command}", err=True)
     ran = subprocess.run(
         [sys.executable, "-m", *bench.arguments], stdout=subprocess.PIPE, text=True, check=False

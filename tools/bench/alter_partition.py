@@ -91,7 +91,7 @@ class _Leader:
             if due == sent:
                 await anyio.sleep(max(begin + sent / per_second - time.monotonic(), 0))
                 continue
-            await self._ask(_merged(self._changes[sent:due]))
+            await self._ask(_merged_request(self._changes[sent:due]))
             answered = time.monotonic()
             self.milliseconds += [
                 (answered - begin - one / per_second) * 1e3 for one in range(sent, due)
@@ -113,7 +113,7 @@ class _Leader:
             raise BenchError(f"an AlterPartition request was rejected: {answer}")
 
 
-def _merged(requests: Sequence[Any]) -> Any:
+def _merged_request(requests: Sequence[Any]) -> Any:
     """One request of a broker with the partitions of several."""
     first = requests[0]
     topics: dict[UUID, list[Any]] = {}
@@ -134,7 +134,9 @@ class AlterPartitionBench(Bench):
         """Start a contender, wait for its failover, and measure the waits of leaders."""
         self._report(f"{contender.title}: starting, becoming controller")
         await self._population.reset_states(self._zookeeper)
-        await self._timed(contender, lambda: self._started(contender), self._population.partitions)
+        await self._measure_propagation(
+            contender, lambda: self._start_contender(contender), self._population.partitions
+        )
         per_broker = int(rate * (_WARM_UP_SECONDS + seconds)) // len(self._brokers)
         changes = await self._changes(per_broker)
         self._report(f"{contender.title}: {rate:g} partitions a second for {seconds:g} s")

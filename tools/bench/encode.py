@@ -73,7 +73,7 @@ def main(
         lambda: kio_requests.update_metadata(update_metadata, UPDATE_METADATA_VERSION)
     )
     encoded_metadata = measured(lambda: kio_requests.encode(second))
-    read = measured(lambda: _read(answer))
+    read = measured(lambda: _decoded_response(answer))
     kio = [
         (built, encoded),
         (built, encoded),
@@ -147,7 +147,7 @@ def _answer(partitions: int, per_topic: int) -> bytes:
     return body.getvalue()
 
 
-def _read(answer: bytes) -> Any:
+def _decoded_response(answer: bytes) -> Any:
     return entity_reader(_answer_schema().LeaderAndIsrResponse)(answer, 0)
 
 

@@ -121,12 +121,12 @@ def main(
     """Simulate the standard scenario in this process, and print simulated seconds per second."""
     scenario, faults = standard(seconds)
     if profile:
-        _profile(lambda: _checked(scenario, faults))
+        _profile(lambda: _measure_checked_run(scenario, faults))
         return
     samples: list[tuple[Sample, Sample]] = []
     for _ in range(runs + 1):
-        checked = _checked(scenario, faults)
-        samples.append((checked, _unchecked(scenario, faults, checked.simulated_s)))
+        checked = _measure_checked_run(scenario, faults)
+        samples.append((checked, _measure_unchecked_run(scenario, faults, checked.simulated_s)))
     typer.echo(
         f"{len(faults)} faults in {seconds} s; until the recovery {samples[0][0].simulated_s:.0f} "
         f"simulated seconds and {samples[0][0].events:,} folded events a run; best of {runs} runs"
@@ -146,7 +146,7 @@ def main(
     typer.echo(f"goal: {GOAL} simulated s per CPU s; reached {reached:.0f} ({reached / GOAL:.2f})")
 
 
-def _checked(scenario: Scenario, faults: tuple[inputs.Input, ...]) -> Sample:
+def _measure_checked_run(scenario: Scenario, faults: tuple[inputs.Input, ...]) -> Sample:
     cpu, wall = time.process_time(), time.perf_counter()
     run = Run(scenario, faults)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
@@ -157,7 +157,9 @@ def _checked(scenario: Scenario, faults: tuple[inputs.Input, ...]) -> Sample:
     return Sample(outcome.simulated_us / SECOND, outcome.coverage.events, cpu, wall, outcome.digest)
 
 
-def _unchecked(scenario: Scenario, faults: tuple[inputs.Input, ...], simulated_s: float) -> Sample:
+def _measure_unchecked_run(
+    scenario: Scenario, faults: tuple[inputs.Input, ...], simulated_s: float
+) -> Sample:
     """The same run up to the same time, without invariants."""
     counting = _Counting()
     cpu, wall = time.process_time(), time.perf_counter()

@@ -33,7 +33,9 @@ def main(
         out = Path(folder) / "table"
         events = 0
         for what in ("all is new", "nothing is new"):
-            seconds, memory, result = _timed(["ingest", str(logs), "--out", str(out)], master)
+            seconds, memory, result = _time_command(
+                ["ingest", str(logs), "--out", str(out)], master
+            )
             rows = _rate(result["events"] + result["commands"], seconds)
             typer.echo(
                 f"{what}: {result['events']} events and {result['commands']} commands of"
@@ -42,7 +44,7 @@ def main(
                 f" driver {memory / _MIB:,.0f} MiB"
             )
             events += int(result["events"])
-        seconds, memory, result = _timed(["decode", str(out)], master)
+        seconds, memory, result = _time_command(["decode", str(out)], master)
         typer.echo(
             f"decoded: in {seconds:.1f} s ({result['seconds']:.1f} s without Spark's start):"
             f" {_rate(events, seconds)} events/s; driver {memory / _MIB:,.0f} MiB"
@@ -56,7 +58,7 @@ def _rate(count: float, seconds: float) -> str:
     return f"{count / seconds:,.0f}"
 
 
-def _timed(command: list[str], master: str) -> tuple[float, int, dict[str, float]]:
+def _time_command(command: list[str], master: str) -> tuple[float, int, dict[str, float]]:
     start = time.monotonic()
     result, used = run_fleet([*command, "--master", master])
     return time.monotonic() - start, used.memory, result

@@ -68,10 +68,10 @@ def main(
             records = reader.last_seq - reader.header.first_seq + 1
         typer.echo(f"{path}: {records:,} records")
         if not is_imported:
-            _report("replay", _measured(_MODULE, "replay", str(path)), records)
-        _report("index and snapshots", _measured("replay.index.making", str(path)), records)
+            _report("replay", _measure_command(_MODULE, "replay", str(path)), records)
+        _report("index and snapshots", _measure_command("replay.index.making", str(path)), records)
         if not is_imported:
-            took = _measured(_MODULE, "replay", str(path), "--index")
+            took = _measure_command(_MODULE, "replay", str(path), "--index")
             _report("replay and index", took, records)
         if not index_path(path).exists():
             typer.echo(f"{path} has no index: `refold log verify` checks the log", err=True)
@@ -79,7 +79,7 @@ def main(
         size = sum(one.stat().st_size for one in path.glob("*.snapshot"))
         typer.echo(f"index {index_path(path).stat().st_size:,} bytes, snapshots {size:,} bytes")
         for command, *options in _questions(path, is_imported=is_imported):
-            took = _measured(_MODULE, command, str(path), *options)
+            took = _measure_command(_MODULE, command, str(path), *options)
             _report(" ".join((command, *options)), took)
 
 
@@ -135,7 +135,7 @@ def _report(what: str, took: _Measured, records: int = 0) -> None:
     typer.echo(text)
 
 
-def _measured(module: str, *arguments: str) -> _Measured:
+def _measure_command(module: str, *arguments: str) -> _Measured:
     begun, used = time.perf_counter(), cpu_seconds()
     command = [sys.executable, "-m", module, *arguments]
     ran = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)

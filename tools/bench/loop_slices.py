@@ -52,17 +52,17 @@ class TimedRefold(Refold):
     """The daemon with tools.bench.timed_daemon."""
 
     def _command(self) -> Sequence[str]:
-        return _timed(super()._command(), self.folder)
+        return _timed_command(super()._command(), self.folder)
 
 
 class TimedStandby(StandbyRefold):
     """The same as a standby."""
 
     def _command(self) -> Sequence[str]:
-        return _timed(super()._command(), self.folder)
+        return _timed_command(super()._command(), self.folder)
 
 
-def _timed(command: Sequence[str], folder: Path) -> Sequence[str]:
+def _timed_command(command: Sequence[str], folder: Path) -> Sequence[str]:
     python, _, _, *rest = command
     return python, "-m", "tools.bench.timed_daemon", str(folder / "slices.jsonl"), *rest
 

@@ -127,7 +127,9 @@ class Bench:
         samples: dict[Step, list[Sample]] = {step: [] for step in steps}
         await self._population.reset_states(self._zookeeper)
         self._report(f"{contender.title}: starting, becoming controller")
-        cold = await self._timed(contender, lambda: self._started(contender), everywhere)
+        cold = await self._measure_propagation(
+            contender, lambda: self._start_contender(contender), everywhere
+        )
         for run in range(runs + 1):
             self._report(f"{contender.title}: {f'run {run} of {runs}' if run else 'warm-up'}")
             measured = await self._cycle(contender, steps)
@@ -146,21 +148,25 @@ class Bench:
         a_broker_falls = Step.BROKER_FAILURE in steps or Step.BROKER_START in steps
         if a_broker_falls:
             await population.reset_states(self._zookeeper)
-        failover = await self._timed(contender, self._role_lost, population.partitions)
+        failover = await self._measure_propagation(
+            contender, self._role_lost, population.partitions
+        )
         if not a_broker_falls:
             return {Step.FAILOVER: failover}
         affected = population.replicas_on(_FALLING_BROKER)
-        failure = await self._timed(
+        failure = await self._measure_propagation(
             contender, lambda: stubs.unregister(_FALLING_BROKER), affected, but=_FALLING_BROKER
         )
-        start = await self._timed(contender, lambda: stubs.register(_FALLING_BROKER), affected)
+        start = await self._measure_propagation(
+            contender, lambda: stubs.register(_FALLING_BROKER), affected
+        )
         return {
             Step.FAILOVER: failover,
             Step.BROKER_FAILURE: failure,
             Step.BROKER_START: start,
         }
 
-    async def _started(self, contender: Contender) -> int:
+    async def _start_contender(self, contender: Contender) -> int:
         await contender.start(wait=False)
         return await self._until_role_is(OK)
 
@@ -181,7 +187,7 @@ class Bench:
                     return time.monotonic_ns()
                 await anyio.sleep(0.02)
 
-    async def _timed(
+    async def _measure_propagation(
         self,
         contender: Contender,
         trigger: Callable[[], Awaitable[int]],

@@ -142,33 +142,35 @@ class MovingBench(Bench):
             ):
                 contender = contender_type()
                 try:
-                    await self._run(contender, steps, samples)
+                    await self._run_steps(contender, steps, samples)
                 finally:
                     contender.close()
         return Result(contender.title, contender.conditions, samples)
 
-    async def _run(
+    async def _run_steps(
         self, contender: Contender, steps: Sequence[Step], samples: dict[Step, list[Sample]]
     ) -> None:
         await self._reset()
         everywhere = self._population.partitions
-        await self._timed(contender, lambda: self._started(contender), everywhere)
+        await self._measure_propagation(
+            contender, lambda: self._start_contender(contender), everywhere
+        )
         repeated = [one for step in steps for one in [step] * _TIMES.get(step, 1)]
         for step in repeated:
             if step is Step.BEGIN:
-                sample = await self._begun(contender)
+                sample = await self._measure_begin(contender)
             elif step is Step.DEATH:
-                sample = await self._moved_away(contender)
+                sample = await self._measure_broker_failure(contender)
             elif step is Step.SHUTDOWN:
                 sample = await self._shut_down(contender)
             elif step is Step.ISR_CHANGE:
-                sample = await self._changed_isrs(contender)
+                sample = await self._measure_isr_changes(contender)
             elif step is Step.FAILOVER_DELETING:
-                sample = await self._failed_over_with_deletions(contender)
+                sample = await self._measure_failover_with_deletions(contender)
             elif step is Step.FAILOVER_UNRECORDED:
-                sample = await self._failed_over_without_records(contender)
+                sample = await self._measure_failover_without_records(contender)
             else:
-                sample = await self._failed_over(contender)
+                sample = await self._measure_failover(contender)
             self._report(f"{contender.title}: {step}: {sample.seconds:.2f} s")
             samples[step].append(sample)
         await contender.stop()
@@ -178,7 +180,7 @@ class MovingBench(Bench):
 
     # Failovers ------------------------------------------------------------------------------------
 
-    async def _failed_over(self, contender: Contender) -> Sample:
+    async def _measure_failover(self, contender: Contender) -> Sample:
         """A failover. As soon as the role is taken, a broker sends AlterPartition with the epoch of
         an earlier registration. The controller rejects it, and sends no broker a request."""
         [asked] = await self._isr_changes(1)
@@ -199,12 +201,14 @@ class MovingBench(Bench):
                 tasks.start_soon(ask_when_elected, begin_ns)
                 return begin_ns
 
-            sample = await self._timed(contender, lose_role, self._population.partitions)
+            sample = await self._measure_propagation(
+                contender, lose_role, self._population.partitions
+            )
         return replace(sample, answered_seconds=answered[0])
 
     # Pending deletions ----------------------------------------------------------------------------
 
-    async def _failed_over_with_deletions(self, contender: Contender) -> Sample:
+    async def _measure_failover_with_deletions(self, contender: Contender) -> Sample:
         """Measure a failover while as many replicas as there are moves are left on a broker that is
         not registered."""
         names = list(self._targets)
@@ -220,17 +224,17 @@ class MovingBench(Bench):
         # refold creates the parent itself; without refold it does not exist.
         await self._write([Create(REPLICA_DELETIONS, b"")], NODE_EXISTS)
         await self._write(creates)
-        sample = await self._failed_over(contender)
+        sample = await self._measure_failover(contender)
         await self._write([Delete(path, ANY_VERSION) for path in records])
         return sample
 
     # Moves of a stock controller ------------------------------------------------------------------
 
-    async def _failed_over_without_records(self, contender: Contender) -> Sample:
+    async def _measure_failover_without_records(self, contender: Contender) -> Sample:
         """The records of the moves are deleted, which a stock controller does not write."""
         records = await self._records()
         await self._write([Delete(path, ANY_VERSION) for path in records])
-        sample = await self._failed_over(contender)
+        sample = await self._measure_failover(contender)
         if len(await self._records()) < len(records):
             raise BenchError(f"{contender.title} has not written its records after {sample}")
         return sample
@@ -242,7 +246,7 @@ class MovingBench(Bench):
         await self._write([Create(znodes.REASSIGN_PARTITIONS, write_entries(self._targets))])
         return requested_ns
 
-    async def _begun(self, contender: Contender) -> Sample:
+    async def _measure_begin(self, contender: Contender) -> Sample:
         """Wait until ZooKeeper has all adding replicas and their brokers have the last
         LeaderAndIsr."""
         await self._stubs.requests()
@@ -298,7 +302,7 @@ class MovingBench(Bench):
 
     # Failure of a broker --------------------------------------------------------------------------
 
-    async def _moved_away(self, contender: Contender) -> Sample:
+    async def _measure_broker_failure(self, contender: Contender) -> Sample:
         """Measure the time from the broker's failure until no state names it as the leader."""
         await self._stubs.requests()
         cpu_before = contender.cpu_seconds()
@@ -341,7 +345,7 @@ class MovingBench(Bench):
         seconds = await self._response_seconds(contender, controlled_shutdown(ENDING_BROKER, epoch))
         return Sample(seconds, contender.cpu_seconds() - cpu_before, 1, 0)
 
-    async def _changed_isrs(self, contender: Contender) -> Sample:
+    async def _measure_isr_changes(self, contender: Contender) -> Sample:
         """The longest answer to leaders that shrink the ISR of one partition after the other. No
         request is sent after the last reassignment has begun."""
         requests = await self._isr_changes(ISR_CHANGES_MAX)

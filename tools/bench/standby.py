@@ -67,7 +67,9 @@ class StandbyBench(Bench):
             following_s = following_s or (ready_ns - begin_ns) / 1e9
             following_mb = contender.rss_mb()
             samples.append(
-                await self._timed(contender, self._role_lost, self._population.partitions)
+                await self._measure_propagation(
+                    contender, self._role_lost, self._population.partitions
+                )
             )
             await self._take_role()
         peak_rss_mb = contender.peak_rss_mb()

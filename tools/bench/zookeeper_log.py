@@ -39,13 +39,13 @@ def main(
             source = Path(folder)
             write_data_folder(source, with_digests(transactions(number)), _PER_FILE)
         with open_source(source) as opened:
-            _show("read", lambda: _read(opened))
+            _show("read", lambda: _read_transactions(opened))
             _show("read and restore", lambda: _restore(opened))
         log = Path(folder) / "log"
         _show("import", lambda: import_source(source, log, Selection()).transactions)
 
 
-def _read(source: Source) -> int:
+def _read_transactions(source: Source) -> int:
     logs = source.transactions()
     for _ in logs:
         pass

@@ -76,9 +76,9 @@ class SecuredStage(Stage):
         """What does not log in, logs in with a wrong password, or has no rights. Raises
         DemoFailed."""
         endpoint = f"{HOST}:{self._port}"
-        await self._refused(endpoint, {})
+        await self._require_refusal(endpoint, {})
         self.say("a client without TLS gets no connection to refold")
-        await self._refused(endpoint, self.login("wrong"))
+        await self._require_refusal(endpoint, self.login("wrong"))
         self.say(f"{CLIENT} with a wrong password gets no connection to refold")
         znode = znodes.CONTROLLER_EPOCH
         try:
@@ -88,7 +88,7 @@ class SecuredStage(Stage):
         else:
             raise DemoFailed(f"a stranger may write {znode}")
 
-    async def _refused(self, address: str, security: Mapping[str, object]) -> None:
+    async def _require_refusal(self, address: str, security: Mapping[str, object]) -> None:
         producer = AIOKafkaProducer(
             bootstrap_servers=address, request_timeout_ms=_REFUSED_MS_MAX, **security
         )
@@ -113,16 +113,16 @@ class SecuredStage(Stage):
         for resource in ("audits", TOPIC):
             for role in (("--producer",), ("--operation", "Read")):
                 await self._require(
-                    await self._run("acls", USER, *rights, *role, "--topic", resource)
+                    await self._run_tool("acls", USER, *rights, *role, "--topic", resource)
                 )
         self.say(f"kafka-acls allows {CLIENT} to create, write and read {TOPIC} and audits")
         await self._require(await self._create_topic("audits"))
         self.say(f"{CLIENT} may create the topic now")
 
     async def _create_topic(self, topic: str) -> ToolResult:
-        return await self._run("topics", CLIENT, "--create", "--topic", topic)
+        return await self._run_tool("topics", CLIENT, "--create", "--topic", topic)
 
-    async def _run(self, tool: str, user: str, *arguments: str) -> ToolResult:
+    async def _run_tool(self, tool: str, user: str, *arguments: str) -> ToolResult:
         """Run one of Kafka's tools as a user."""
         password = {USER: BROKER_PASSWORD, CLIENT: CLIENT_PASSWORD}[user]
         config = self.folder / f"{user}.properties"

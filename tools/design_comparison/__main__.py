@@ -42,7 +42,7 @@ def main(
             typer.echo(f"{results} is not the output of --json: {error}", err=True)
             raise typer.Exit(_UNUSABLE) from error
     else:
-        compared = _run(seeds, seed, workers, partitions or [10, 100, 1000])
+        compared = _compare_designs(seeds, seed, workers, partitions or [10, 100, 1000])
     if write:
         write_page(compared)
     if json:
@@ -52,7 +52,9 @@ def main(
             typer.echo(f"\n{name}\n\n{text}")
 
 
-def _run(seeds: int, seed: int, workers: int, partitions: list[int]) -> DesignComparison:
+def _compare_designs(
+    seeds: int, seed: int, workers: int, partitions: list[int]
+) -> DesignComparison:
     def progress(done: int) -> None:
         end = "\n" if done == seeds else ""
         print(f"\rseeds: {done} of {seeds}", end=end, file=sys.stderr, flush=True)  # noqa: T201

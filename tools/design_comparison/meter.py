@@ -150,7 +150,7 @@ class Meter(Observer):
         self.measured.partitions = len(self._partitions)
         load = cluster.scenario.load
         self._acks = load.acks if load else ()
-        cluster.zookeeper.on_answer = self._answered
+        cluster.zookeeper.on_answer = self._count_request
         cluster.zookeeper.on_watch_event = self._watch_fired
 
     def input_applied(self, one: Input) -> None:
@@ -243,7 +243,7 @@ class Meter(Observer):
     def _counts(self) -> bool:
         return self._scheduler.now_us >= self.operations_since_us
 
-    def _answered(self, process: str, asked: RequestPacket, reply: Reply) -> None:
+    def _count_request(self, process: str, asked: RequestPacket, reply: Reply) -> None:
         if not self._counts:
             return
         operations, request = self.measured.operations, asked.request
@@ -254,9 +254,9 @@ class Meter(Observer):
             case AddWatch():
                 operations.watches += 1
             case Multi() | Create() | CreateSequential() | SetData() | Delete():
-                self._written(request, reply)
+                self._count_writes(request, reply)
 
-    def _written(self, request: Multi | Write, reply: Reply) -> None:
+    def _count_writes(self, request: Multi | Write, reply: Reply) -> None:
         operations = self.measured.operations
         operations.transactions += 1
         writes = request.operations if isinstance(request, Multi) else (request,)

@@ -59,7 +59,7 @@ async def _make(name: str, kept: Path) -> None:
             data = cluster.lab.zookeepers[0].folder
         log = _last_run(made.log_dir)
         if incident.of_zookeeper:
-            log = _imported(data, folder, made.begun_ns)
+            log = _import_zookeeper_log(data, folder, made.begun_ns)
         how = (
             f"python -m tools.incidents {name}: real ZooKeeper and stock Kafka 3.9.1 brokers at "
             f"inter.broker.protocol.version {incident.protocol}, "
@@ -69,7 +69,7 @@ async def _make(name: str, kept: Path) -> None:
         keep_incident(log, kept, IncidentDescription(title, how))
 
 
-def _imported(data: Path, folder: Path, begun_ns: int) -> Path:
+def _import_zookeeper_log(data: Path, folder: Path, begun_ns: int) -> Path:
     """ZooKeeper's log from the last election before the incident on."""
     import_source(data, folder / "whole", Selection())
     with open_reader(folder / "whole") as reader:

@@ -119,14 +119,14 @@ async def answers_versions(port: int, *, has_tls: bool = False) -> bool:
     connections, and which needs no login."""
     try:
         with anyio.fail_after(2):
-            async with await _connected(port, has_tls=has_tls) as stream:
+            async with await _open_connection(port, has_tls=has_tls) as stream:
                 await stream.send(_API_VERSIONS_REQUEST)
                 return bool(await stream.receive())
     except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):
         return False
 
 
-async def _connected(port: int, *, has_tls: bool) -> ByteStream:
+async def _open_connection(port: int, *, has_tls: bool) -> ByteStream:
     if not has_tls:
         return await anyio.connect_tcp(HOST, port)
     anyone = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

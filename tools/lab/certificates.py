@@ -38,7 +38,7 @@ class CertificateAuthority:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _named(name)
+        self._name = _x509_name(name)
         self._certificate = (
             _valid(self._name, self._name, self._key.public_key(), datetime.now(UTC))
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
@@ -60,7 +60,7 @@ class CertificateAuthority:
         key = ec.generate_private_key(ec.SECP256R1())
         begin = datetime.now(UTC) - (_LIFE + timedelta(hours=1) if ended else timedelta())
         certificate = (
-            _valid(_named(name), self._name, key.public_key(), begin)
+            _valid(_x509_name(name), self._name, key.public_key(), begin)
             .add_extension(x509.SubjectAlternativeName([_host(host)]), critical=False)
             .add_extension(_key_identifier(key), critical=False)
             .add_extension(_authority_of(self._key), critical=False)
@@ -105,7 +105,7 @@ def _authority_of(key: ec.EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifie
     return x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
 
 
-def _named(name: str) -> x509.Name:
+def _x509_name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 

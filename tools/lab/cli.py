@@ -108,7 +108,10 @@ def up(
         _require_version("ZooKeeper", zookeeper_version, _ZOOKEEPERS)
         _require_no_lab_in(folder)
         if detach:
-            _show(_detached(folder, [word for word in sys.argv[1:] if word != "--detach"]), as_json)
+            _show(
+                _start_detached_lab(folder, [word for word in sys.argv[1:] if word != "--detach"]),
+                as_json,
+            )
             return
 
         async def run() -> None:
@@ -160,7 +163,7 @@ def _require_no_lab_in(folder: Path) -> None:
     raise LabError(f"a lab is running in {folder} already; stop it with `down`")
 
 
-def _detached(folder: Path, arguments: list[str]) -> control.Answer:
+def _start_detached_lab(folder: Path, arguments: list[str]) -> control.Answer:
     """Start a lab in a separate process, and wait until it runs."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "up.log"

@@ -37,12 +37,12 @@ class ClusterView:
 
     async def controller(self) -> int | None:
         """The broker id in /controller."""
-        znode = await self._read(znodes.CONTROLLER)
+        znode = await self._read_json(znodes.CONTROLLER)
         return None if znode is None else int(znode["brokerid"])
 
     async def controller_epoch(self) -> int:
         """The controller epoch."""
-        return int(await self._read(znodes.CONTROLLER_EPOCH) or 0)
+        return int(await self._read_json(znodes.CONTROLLER_EPOCH) or 0)
 
     async def broker_epoch(self, broker: int) -> int:
         """The broker epoch of a registered broker: the czxid of its registration."""
@@ -51,22 +51,22 @@ class ClusterView:
 
     async def states(self, topic: str) -> dict[int, dict[str, Any]]:
         """The content of the state znode of every partition of a topic that has one."""
-        znode = await self._read(znodes.topic_path(topic))
+        znode = await self._read_json(znodes.topic_path(topic))
         found = {}
         for number in sorted(map(int, znode["partitions"])) if znode else ():
-            state = await self._read(znodes.state_path(topic, number))
+            state = await self._read_json(znodes.state_path(topic, number))
             if state is not None:
                 found[number] = state
         return found
 
     async def topic(self, topic: str) -> dict[str, Any] | None:
         """The content of a topic's znode."""
-        found: dict[str, Any] | None = await self._read(znodes.topic_path(topic))
+        found: dict[str, Any] | None = await self._read_json(znodes.topic_path(topic))
         return found
 
     async def config(self, entity: str) -> dict[str, str]:
         """The dynamic configuration of an entity such as topics/t or brokers/1."""
-        znode = await self._read(znodes.config_path(entity))
+        znode = await self._read_json(znodes.config_path(entity))
         found: dict[str, str] = znode["config"] if znode else {}
         return found
 
@@ -118,7 +118,7 @@ class ClusterView:
 
     async def content(self, path: str) -> Any:
         """The JSON in a znode; None if it does not exist."""
-        return await self._read(path)
+        return await self._read_json(path)
 
     async def versioned(self, path: str) -> tuple[Any, int]:
         """The JSON in a znode that exists, and the version of the znode."""
@@ -129,7 +129,7 @@ class ClusterView:
         """Delete a znode, whatever its version is."""
         await self._client.delete(self._root + path, force=True)
 
-    async def _read(self, path: str) -> Any:
+    async def _read_json(self, path: str) -> Any:
         try:
             return json.loads(await self._client.get_data(self._root + path))
         except NoNode:

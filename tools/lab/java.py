@@ -31,12 +31,12 @@ def java_command(
         str(find_java()),
         *quick,
         *options,
-        *_logging(jars, folder, traced or {}),
+        *_logging_options(jars, folder, traced or {}),
         *("-cp", str(jars / "*"), main_class, argument),
     )
 
 
-def _logging(jars: Path, folder: Path, traced: Mapping[str, str]) -> Sequence[str]:
+def _logging_options(jars: Path, folder: Path, traced: Mapping[str, str]) -> Sequence[str]:
     if any(jars.glob("log4j-core-2*.jar")):
         configuration = folder / "log4j2.properties"
         configuration.write_text(_log4j2(folder))

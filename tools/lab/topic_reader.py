@@ -30,7 +30,7 @@ async def read_all(
 
     Raises TimeoutError.
     """
-    consumer = await _started(bootstrap, topics, **security)
+    consumer = await _start_consumer(bootstrap, topics, **security)
     try:
         partitions = list(consumer.assignment())
         ends = await consumer.end_offsets(partitions)
@@ -57,7 +57,9 @@ class TopicReader:
         self.read: list[tuple[RecordPosition, bytes]] = []
 
     async def __aenter__(self) -> Self:
-        self._consumer = await _started(self._bootstrap, self._topics, metadata_max_age_ms=5_000)
+        self._consumer = await _start_consumer(
+            self._bootstrap, self._topics, metadata_max_age_ms=5_000
+        )
         self._task = asyncio.create_task(self._read())
         return self
 
@@ -72,7 +74,7 @@ class TopicReader:
             self.read += await _next(self._consumer)
 
 
-async def _started(bootstrap: str, topics: Sequence[str], **more: Any) -> AIOKafkaConsumer:
+async def _start_consumer(bootstrap: str, topics: Sequence[str], **more: Any) -> AIOKafkaConsumer:
     """A consumer that reads topics from their beginning. A broker knows a new topic a moment after
     the controller has answered. Raises TimeoutError."""
     async with asyncio.timeout(_KNOWN_SECONDS):

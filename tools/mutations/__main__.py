@@ -71,7 +71,7 @@ def main(
             if not write and (errors := list_errors(root)):
                 raise MutationError("\n".join(errors))
             listed, _ = by_short_name(read_survivors(root), run.functions)
-            functions = _chosen(root, run.functions, only or [], base)
+            functions = _chosen_functions(root, run.functions, only or [], base)
             test_for = partial(test_named, listed)
             chosen = RunPlan(
                 functions,
@@ -108,7 +108,9 @@ def _write(root: Path, run: Run, listed: Reviewed) -> Reviewed:
     return listed
 
 
-def _chosen(root: Path, functions: list[Function], only: list[str], base: str) -> list[Function]:
+def _chosen_functions(
+    root: Path, functions: list[Function], only: list[str], base: str
+) -> list[Function]:
     """The mutants to try, in order. Raises MutationError for an unknown name, or if git fails."""
     if only:
         found = [one for one in functions if any(_is_in(one, name) for name in only)]

@@ -229,7 +229,7 @@ def _is_negatable(node: ast.AST) -> bool:
 _Change = tuple[str, str, ast.AST]
 
 
-def _changed(kind: str, node: ast.AST, new: ast.AST) -> _Change:
+def _change_of_node(kind: str, node: ast.AST, new: ast.AST) -> _Change:
     return kind, f"{ast.unparse(node)} -> {ast.unparse(new)}", new
 
 
@@ -238,17 +238,17 @@ def _operands(node: ast.AST) -> Iterator[_Change]:
         for place in range(len(node.values)):
             others = [one for other, one in enumerate(node.values) if other != place]
             new = others[0] if len(others) == 1 else ast.BoolOp(node.op, others)
-            yield _changed("operand", node, new)
+            yield _change_of_node("operand", node, new)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        yield _changed("not", node, node.operand)
+        yield _change_of_node("not", node, node.operand)
 
 
 def _constants(node: ast.AST) -> Iterator[_Change]:
     if isinstance(node, ast.Constant):
         if isinstance(node.value, bool):
-            yield _changed("constant", node, ast.Constant(not node.value))
+            yield _change_of_node("constant", node, ast.Constant(not node.value))
         elif isinstance(node.value, int):
-            yield _changed("constant", node, ast.Constant(node.value + 1))
+            yield _change_of_node("constant", node, ast.Constant(node.value + 1))
 
 
 def _arithmetic(node: ast.AST) -> Iterator[_Change]:
@@ -256,7 +256,7 @@ def _arithmetic(node: ast.AST) -> Iterator[_Change]:
         if any(map(_is_text, (node.left, node.right))):
             return
         new = ast.BinOp(node.left, _ARITHMETIC[type(node.op)](), node.right)
-        yield _changed("arithmetic", node, new)
+        yield _change_of_node("arithmetic", node, new)
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -270,7 +270,7 @@ def _calls(node: ast.AST) -> Iterator[_Change]:
         other = _CALLS.get(node.func.id)
         if other is not None:
             new = ast.Call(ast.Name(other, ast.Load()), node.args, node.keywords)
-            yield _changed("call", node, new)
+            yield _change_of_node("call", node, new)
 
 
 def _removals(node: ast.AST) -> Iterator[_Change]:
@@ -317,7 +317,7 @@ def _parts(node: ast.Compare | ast.List | ast.Set) -> Iterator[_Found]:
         for place, operator in enumerate(node.ops):
             operators = list(node.ops)
             operators[place] = _COMPARISONS[type(operator)]()
-            _, text, _ = _changed(
+            _, text, _ = _change_of_node(
                 "compare", node, ast.Compare(node.left, operators, node.comparators)
             )
             yield _Found("compare", text, node, Edit(node, "ops", place, operators[place]))

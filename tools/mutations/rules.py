@@ -118,7 +118,7 @@ def _value_named(name: str, modules: Sequence[tuple[Path, str]]) -> Value:
         Value(path, module, value_name)
         for path, module in modules
         if f".{module}".endswith(f".{module_name}")
-        and value_name in _assigned(path.read_text(encoding="utf-8"))
+        and value_name in _assigned_names(path.read_text(encoding="utf-8"))
     ]
     if len(fitting) != 1:
         places = ", ".join(one.module for one in fitting) or "no module in scope"
@@ -126,7 +126,7 @@ def _value_named(name: str, modules: Sequence[tuple[Path, str]]) -> Value:
     return fitting[0]
 
 
-def _assigned(text: str) -> set[str]:
+def _assigned_names(text: str) -> set[str]:
     targets: list[ast.expr] = []
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign):
@@ -155,8 +155,8 @@ def change_tree(rule: Rule, target: Function) -> None:
         _replace_expression(rule, target)
         return
     node = target.node
-    body = _parsed(rule.body) if rule.body else _with_result(node, rule.result)
-    node.body = [_unchanged(node), *body]
+    body = _parsed_statements(rule.body) if rule.body else _with_result(node, rule.result)
+    node.body = [_unchanged_function(node), *body]
 
 
 def _replace_expression(rule: Rule, target: Function) -> None:
@@ -193,7 +193,7 @@ def named_mutant(rule: Rule, target: Function) -> Mutant:
     return mutant
 
 
-def _parsed(text: str) -> list[ast.stmt]:
+def _parsed_statements(text: str) -> list[ast.stmt]:
     """Statements, `return`, `await` and all."""
     lines = "\n".join(f"    {line}" for line in text.splitlines())
     (function,) = ast.parse(f"async def changed():\n{lines}\n").body
@@ -201,7 +201,7 @@ def _parsed(text: str) -> list[ast.stmt]:
     return function.body
 
 
-def _unchanged(node: FunctionNode) -> FunctionNode:
+def _unchanged_function(node: FunctionNode) -> FunctionNode:
     """The unchanged function, for use inside of the changed one."""
     if isinstance(node, ast.AsyncFunctionDef):
         return ast.AsyncFunctionDef("unchanged", node.args, node.body, [])

@@ -62,7 +62,7 @@ def by_short_name(reviewed: Reviewed, functions: Sequence[Function]) -> tuple[Re
             found[name] = reasons
             continue
         try:
-            now = name if name in known else _moved(functions, name).short_name
+            now = name if name in known else _moved_function(functions, name).short_name
         except MutationError as error:
             errors.append(f"{SURVIVORS}: {error}")
         else:
@@ -70,7 +70,7 @@ def by_short_name(reviewed: Reviewed, functions: Sequence[Function]) -> tuple[Re
     return found, errors
 
 
-def _moved(functions: Sequence[Function], name: str) -> Function:
+def _moved_function(functions: Sequence[Function], name: str) -> Function:
     """The function that a list names, or else the only one of that name in another module."""
     try:
         return function_named(functions, name)

@@ -200,15 +200,17 @@ def page() -> str:
     for panel in NUMBERS:
         latest = common.ReduceDataOptions().calcs(["lastNotNull"])
         number = stat.Panel().height(4).span(4).reduce_options(latest)
-        board = board.with_panel(_filled(number, panel))
+        board = board.with_panel(_fill_panel(number, panel))
     for panel in CURVES:
         legend = common.VizLegendOptions().show_legend(True)
         curve = timeseries.Panel().height(8).span(12).legend(legend)
-        board = board.with_panel(_filled(curve, panel))
+        board = board.with_panel(_fill_panel(curve, panel))
     return JSONEncoder(sort_keys=True, indent=2).encode(board.build()) + "\n"
 
 
-def _filled(builder: stat.Panel | timeseries.Panel, panel: Panel) -> stat.Panel | timeseries.Panel:
+def _fill_panel(
+    builder: stat.Panel | timeseries.Panel, panel: Panel
+) -> stat.Panel | timeseries.Panel:
     builder.title(panel.title).description(panel.about).unit(panel.unit).datasource(_SOURCE)
     for number, one in enumerate(panel.series):
         target = prometheus.Dataquery().expr(one.query).legend_format(one.legend)

@@ -59,7 +59,8 @@ def with_examples_run(name: str, root: Path = ROOT) -> str:
     with tempfile.TemporaryDirectory() as folder:
         environment = _prepare(Path(folder), root)
         outputs = [
-            _run(name, example.command, folder, environment) for example in examples_of(text)
+            _run_command(name, example.command, folder, environment)
+            for example in examples_of(text)
         ]
     for example, output in reversed(list(zip(examples_of(text), outputs, strict=True))):
         if not _CHECKER.check_output(example.output, output, _FLAGS):
@@ -114,7 +115,7 @@ def _prepare(folder: Path, root: Path) -> dict[str, str]:
     }
 
 
-def _run(page: str, command: str, folder: str, environment: dict[str, str]) -> str:
+def _run_command(page: str, command: str, folder: str, environment: dict[str, str]) -> str:
     """The output of `command` of `page`, on both streams.
 
     Raises ExampleError if the exit status is not 0, or after _TIMEOUT_S.

@@ -164,11 +164,11 @@ def _follows(found: Imports, one: str, other: str) -> bool:
     return any(
         other in reached and one not in reached
         for third in found[one] - {other}
-        for reached in [_reached(found, third)]
+        for reached in [_transitive_imports(found, third)]
     )
 
 
-def _reached(found: Imports, box: str) -> frozenset[str]:
+def _transitive_imports(found: Imports, box: str) -> frozenset[str]:
     """All that a box imports, directly or through others."""
     reached: set[str] = set()
     waiting = [box]

@@ -335,7 +335,7 @@ def codes(root: Path = ROOT) -> dict[str, list[str]]:
         tree = ast.parse(module.read_text(encoding="utf-8"))
         for function in ast.walk(tree):
             if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                for code, levels in _reported_by(function):
+                for code, levels in _codes_reported_by(function):
                     known = _LEVEL_BY_CODE.get(code)
                     found.setdefault(code, set()).update({known} if known else levels)
         for code in _codes_of_calls(tree, "Failures", "RollbackCause"):
@@ -345,7 +345,7 @@ def codes(root: Path = ROOT) -> dict[str, list[str]]:
     return {code: [one for one in LEVELS if one in found[code]] for code in sorted(found)}
 
 
-def _reported_by(
+def _codes_reported_by(
     function: ast.FunctionDef | ast.AsyncFunctionDef,
 ) -> Iterator[tuple[str, set[str]]]:
     texts = set(_texts(function))

@@ -66,7 +66,7 @@ def main(
             *Progress.get_default_columns(), MofNCompleteColumn(), console=_errors, transient=True
         ) as progress:
             verdicts = asyncio.run(
-                _run(changes, logs or [ROOT / INCIDENTS], progress, jobs, whole=whole)
+                _try_changes(changes, logs or [ROOT / INCIDENTS], progress, jobs, whole=whole)
             )
     except (MutationError, ReplayError) as error:
         _errors.print(str(error), markup=False, highlight=False, soft_wrap=True)
@@ -92,7 +92,7 @@ def _changes(only: Sequence[str]) -> list[_Change]:
     return changes
 
 
-async def _run(
+async def _try_changes(
     changes: Sequence[_Change], given: Sequence[Path], progress: Progress, jobs: int, *, whole: bool
 ) -> list[Verdict]:
     with open_logs(given) as logs:

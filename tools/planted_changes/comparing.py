@@ -70,13 +70,15 @@ class Comparer:
             head = Path(folder, "head")
             changed_copy(self._root, head, change)
             for logs in self._parts(target, change, is_innocuous):
-                verdict = await self._compared(rule, change, head, logs, is_innocuous=is_innocuous)
+                verdict = await self._verdict_for_logs(
+                    rule, change, head, logs, is_innocuous=is_innocuous
+                )
                 if verdict.outcome in (Outcome.FOUND, Outcome.FAILED):
                     break
         assert verdict is not None, "there is at least one comparison"
         return structs.replace(verdict, seconds=time.monotonic() - started)
 
-    async def _compared(
+    async def _verdict_for_logs(
         self,
         rule: Rule,
         change: PlantedChange,

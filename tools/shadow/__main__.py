@@ -65,7 +65,7 @@ def _folder(given: Path | None) -> Iterator[Path]:
             shutil.rmtree(where)
 
 
-def _explained(side: Mapping[str, Any]) -> str:
+def _explained_text(side: Mapping[str, Any]) -> str:
     """The number of divergences that are explained, and which ones each rule explains."""
     texts = []
     for one in side["explained"]:
@@ -84,7 +84,7 @@ def _print(outcome: Outcome) -> None:
         typer.echo(f"{name}: {summary[name]}")
     for name, side in (("decisions", summary), ("requests", summary["requests"])):
         counts = {kind: one["agreed"] for kind, one in side["by_kind"].items()}
-        typer.echo(f"{name} by kind: {counts}; explained: {_explained(side)}")
+        typer.echo(f"{name} by kind: {counts}; explained: {_explained_text(side)}")
     typer.echo(f"requests unseen: {summary['requests']['unjudged']}")
     typer.echo(f"undecided: {summary['undecided']}, unseen: {summary['unseen_versions']} versions")
     for one in summary["divergences"][:20]:

@@ -142,9 +142,9 @@ class _Search:
                 elif found.what == "election":
                     self._election(transaction, multi, found)
         self._keep_doubled(_AFTER_ALL)
-        return {how: self._finished(*found) for how, found in self._found.items()}
+        return {how: self._with_last_of_term(*found) for how, found in self._found.items()}
 
-    def _finished(self, change: _Change, epoch: int) -> _Change:
+    def _with_last_of_term(self, change: _Change, epoch: int) -> _Change:
         is_last = self._last_of_term[epoch] == change.corruption.zxid
         corruption = structs.replace(change.corruption, is_last_of_term=is_last)
         return structs.replace(change, corruption=corruption)
@@ -157,7 +157,7 @@ class _Search:
         blank = structs.replace(transaction, type=int(OpCode.ERROR), content=error)
         self._keep("blanked", transaction, found, (blank,))
         self._doubles.append((transaction, found))
-        place, written = _written(multi)
+        place, written = _first_write(multi)
         if not isinstance(written, Create | SetData) or not self._is_edited(written, found):
             return
         for how, edit in _EDITS[found.what].items():
@@ -237,7 +237,7 @@ class _Search:
     def _keep_doubled(self, shifted_to: int) -> None:
         for transaction, found in self._doubles:
             again = structs.replace(transaction, zxid=transaction.zxid + 1)
-            _, written = _written(transaction.content)
+            _, written = _first_write(transaction.content)
             data = written.data if isinstance(written, Create | SetData) else None
             self._keep("doubled", transaction, found, (transaction, again), data, shifted_to)
         self._doubles.clear()
@@ -256,7 +256,7 @@ class _Search:
         self._counts[how] += 1
         if self._random.randrange(self._counts[how]):
             return
-        _, written = _written(transaction.content)
+        _, written = _first_write(transaction.content)
         before = written.data if isinstance(written, Create | SetData) else None
         corruption = Corruption(
             how, found.zxid, found.what, _path(written), _text(before), _text(after), False
@@ -264,7 +264,7 @@ class _Search:
         self._found[how] = _Change(corruption, instead, shifted_to), found.epoch
 
 
-def _written(content: object) -> tuple[int, Operation | None]:
+def _first_write(content: object) -> tuple[int, Operation | None]:
     """The first operation of a multi that writes, and its place."""
     operations = content.operations if isinstance(content, Multi) else ()
     return next(

@@ -112,11 +112,11 @@ def write_snapshot(
     parts += [struct.pack(">q", number) + _acls(of_number) for number, of_number in acls.items()]
     parts += [_znode(path, number, znode) for path, number, znode in znodes]
     parts.append(_string(ROOT))
-    body = _sealed(b"".join(parts))
+    body = _with_checksum(b"".join(parts))
     if digest is not None:
-        body = _sealed(body + _digest(digest))
+        body = _with_checksum(body + _digest(digest))
     if last_zxid is not None:
-        body = _sealed(body + struct.pack(">q", last_zxid))
+        body = _with_checksum(body + struct.pack(">q", last_zxid))
     stream.write(body)
 
 
@@ -128,7 +128,7 @@ def _digest(digest: SnapshotDigest) -> bytes:
     )
 
 
-def _sealed(body: bytes) -> bytes:
+def _with_checksum(body: bytes) -> bytes:
     return body + struct.pack(">q", adler32(body)) + _string("/")
 
 

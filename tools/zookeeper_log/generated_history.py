@@ -126,7 +126,7 @@ class _History:
 
     def create_topic(self, topic: str, partitions: int) -> Iterator[Transaction]:
         self._topic = znodes.topic_path(topic)
-        self._isr = [_turned(BROKERS, number) for number in range(partitions)]
+        self._isr = [_rotated_brokers(BROKERS, number) for number in range(partitions)]
         assignment = {
             "partitions": {str(number): replicas for number, replicas in enumerate(self._isr)},
             "topic_id": "pPIRp0EbRlmoyqCvGidCAQ",
@@ -139,18 +139,24 @@ class _History:
             BROKERS[0], OpCode.CREATE, self._create(znodes.topic_config_path(topic), config)
         )
         yield self.by(BROKERS[0], OpCode.CREATE, self._create(self._topic, _json(assignment)))
-        yield self._guarded(self._create(f"{self._topic}/partitions", None))
+        yield self._guarded_transaction(self._create(f"{self._topic}/partitions", None))
         for number in range(partitions):
-            yield self._guarded(self._create(f"{self._topic}/partitions/{number}", None))
+            yield self._guarded_transaction(
+                self._create(f"{self._topic}/partitions/{number}", None)
+            )
         for number in range(partitions):
-            yield self._guarded(self._create(self._state_path(number), self._state(number)))
+            yield self._guarded_transaction(
+                self._create(self._state_path(number), self._state(number))
+            )
 
     def change_isr(self, partition: int) -> Transaction:
         """The last follower leaves the ISR, or all replicas are in it again."""
-        replicas = _turned(BROKERS, partition)
+        replicas = _rotated_brokers(BROKERS, partition)
         is_full = len(self._isr[partition]) == len(replicas)
         self._isr[partition] = replicas[:-1] if is_full else replicas
-        return self._guarded(self._set(self._state_path(partition), self._state(partition)))
+        return self._guarded_transaction(
+            self._set(self._state_path(partition), self._state(partition))
+        )
 
     def refused_write(self, partition: int) -> Transaction:
         """A guarded write with a wrong version."""
@@ -192,7 +198,7 @@ class _History:
         create = self._create(path, None, is_ephemeral=True)
         return self._multi(broker, create, self._set(path, _json(registration)))
 
-    def _guarded(self, operation: Operation) -> Transaction:
+    def _guarded_transaction(self, operation: Operation) -> Transaction:
         return self._multi(BROKERS[0], self._check_epoch(), operation)
 
     def _multi(self, broker: int, *operations: Operation) -> Transaction:
@@ -229,7 +235,7 @@ _OPCODES = {
 }
 
 
-def _turned(brokers: Sequence[int], by: int) -> Sequence[int]:
+def _rotated_brokers(brokers: Sequence[int], by: int) -> Sequence[int]:
     """The brokers rotated, so that each partition has another first broker."""
     first = by % len(brokers)
     return (*brokers[first:], *brokers[:first])

@@ -208,7 +208,7 @@ class ClientConnection:
         quota = quotas.initial_quota(way, request.head.api_key)
         quota.check_size(request.size)
         async with before_deadline(request.deadline, _INCOMPLETE):
-            request = await self._read_on(request, SMALL_BYTES)
+            request = await self._receive_more_of(request, SMALL_BYTES)
             broker = await self._broker(request) if way is Route.CONTROLLER else None
         if way is Route.CONTROLLER and broker is None:
             quota = quotas.of_others
@@ -218,7 +218,7 @@ class ClientConnection:
         if request.size > SMALL_BYTES:
             await quota.reserve_memory(request.size, held, request.deadline)
             async with time_limit(quota.read_seconds_max, _INCOMPLETE):
-                request = await self._read_on(request, request.size)
+                request = await self._receive_more_of(request, request.size)
         return quota, request
 
     async def _broker(self, request: PartialRequest) -> int | None:
@@ -233,7 +233,7 @@ class ClientConnection:
         self._context.admission.rank_as_client(self._number)
         return None
 
-    async def _read_on(self, request: PartialRequest, bytes_max: int) -> PartialRequest:
+    async def _receive_more_of(self, request: PartialRequest, bytes_max: int) -> PartialRequest:
         """Receive more of the request, up to `bytes_max` bytes of it."""
         missing = min(request.size, bytes_max) - len(request.received)
         more = await self._reader.readexactly(missing)
@@ -322,7 +322,7 @@ class ClientConnection:
     async def _answer_or_forward(
         self, way: Route, request: PartialRequest, quota: RequestQuota
     ) -> None:
-        body = await self._decoded(request, quota)
+        body = await self._decoded_body(request, quota)
         answer: bytes | None = None
         if way is Route.HERE:
             answer = local_response(request.head, is_allowed=self._sees_settings)
@@ -339,7 +339,7 @@ class ClientConnection:
         assert self._client is not None, "other clients are forwarded"
         await quota.throttle(request.size, request.deadline)
         queries, head = self._context.metadata, request.head
-        body = await self._decoded(request, quota)
+        body = await self._decoded_body(request, quota)
         if body is None:
             raise not_forwarded(head)
         async with queries.slots:
@@ -369,7 +369,7 @@ class ClientConnection:
             return True
         return self._client is not None and self._client.principal in authorization.super_users
 
-    async def _decoded(self, request: PartialRequest, quota: RequestQuota) -> Any | None:
+    async def _decoded_body(self, request: PartialRequest, quota: RequestQuota) -> Any | None:
         """The body of a request; None if it has a tagged field of a later version, which a
         broker may know."""
         try:
@@ -391,7 +391,7 @@ class ClientConnection:
             request.deadline, "a request was not received, or no broker accepted it,"
         ):
             if is_small and may_be_repeated(head.api_key):
-                request = await self._read_on(request, request.size)
+                request = await self._receive_more_of(request, request.size)
             else:
                 upstream = await self._forwarder.send(head, request.received, self._reader, missing)
                 if upstream is None:

@@ -76,14 +76,14 @@ def own_config_response(
     result, key = _result_of(head.api_key, module)
     results = []
     for one in resources:
-        fields = _judged(one, broker_id)
+        fields = _result_fields(one, broker_id)
         if not is_allowed and _is_own(one, broker_id):
             fields["error_code"] = ErrorCode.cluster_authorization_failed
         if head.api_key == DESCRIBE_CONFIGS:
             is_shown = is_allowed and _is_own(one, broker_id) and one.resource_type == _BROKER
             own = own_configs if is_shown else ()
             synonyms = getattr(request, "include_synonyms", False)
-            fields["configs"] = _described(
+            fields["configs"] = _described_configs(
                 module, _requested_entries(own, one), with_synonyms=synonyms
             )
         results.append(result(**fields))
@@ -103,7 +103,7 @@ def _result_of(api_key: int, schema: Any) -> tuple[Schema, str]:
     return schema.AlterConfigsResourceResponse, "responses"
 
 
-def _judged(resource: Any, broker_id: int) -> dict[str, Any]:
+def _result_fields(resource: Any, broker_id: int) -> dict[str, Any]:
     own = _is_own(resource, broker_id)
     problem = f"broker {broker_id} is a refold controller: send this request separately to a broker"
     return {
@@ -120,7 +120,7 @@ def _requested_entries(configs: Sequence[ConfigEntry], resource: Any) -> Sequenc
     return [one for one in configs if not names or one.name in names]
 
 
-def _described(
+def _described_configs(
     module: Any, configs: Sequence[ConfigEntry], *, with_synonyms: bool
 ) -> tuple[Any, ...]:
     entity = module.DescribeConfigsResourceResult

@@ -195,7 +195,7 @@ class Front:
                 assert isinstance(transport, asyncio.Transport)
                 transport.pause_reading()
             connections.start_soon(
-                self._connected, listener.endpoint, identification, reader, writer
+                self._serve_connection, listener.endpoint, identification, reader, writer
             )
 
         name = listener.endpoint.listener
@@ -258,7 +258,7 @@ class Front:
     def _warn(self, text: str) -> None:
         self._link.send(OperatorWarning(text))
 
-    async def _connected(
+    async def _serve_connection(
         self,
         listener: Endpoint,
         identification: Identification,
@@ -291,7 +291,9 @@ class Front:
         write_through(writer)
         try:
             with scope:
-                session = await self._identified(identification, reader, writer, address, counts)
+                session = await self._identify_client(
+                    identification, reader, writer, address, counts
+                )
                 await ClientConnection(
                     number, listener, session, reader, writer, self._context
                 ).serve()
@@ -315,7 +317,7 @@ class Front:
             del self._connections[number]
             writer.transport.abort()
 
-    async def _identified(
+    async def _identify_client(
         self,
         identification: Identification,
         reader: asyncio.StreamReader,

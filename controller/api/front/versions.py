@@ -72,10 +72,10 @@ class VersionTable:
         """The response to an ApiVersions request, also for an unsupported version of it."""
         kind = (head.version if asked.is_known else None, asked.is_valid)
         if kind not in self._answers:
-            self._answers[kind] = self._encoded(head, asked)
+            self._answers[kind] = self._encoded_response(head, asked)
         return with_correlation_id(self._answers[kind], head.correlation_id)
 
-    def _encoded(self, head: RequestHead, asked: ApiVersionsRequest) -> bytes:
+    def _encoded_response(self, head: RequestHead, asked: ApiVersionsRequest) -> bytes:
         if not asked.is_known:
             # By KIP-511 such a client understands version 0 and continues from there.
             known = head._replace(version=0)

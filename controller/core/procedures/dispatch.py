@@ -95,14 +95,14 @@ async def process(controller: Controller, trigger: Trigger) -> None:
     rest of the event.
     """
     try:
-        await _run(controller, trigger)
+        await _run_procedure(controller, trigger)
     except ControllerMovedError:
         await controller_election.maybe_resign(controller, fenced=True)
     except Exception as error:
         report_error(controller, "procedure_failed", type(trigger).__name__, error)
 
 
-async def _run(controller: Controller, trigger: Trigger) -> None:
+async def _run_procedure(controller: Controller, trigger: Trigger) -> None:
     match trigger:
         case Startup():
             await controller_election.start_up(controller)
@@ -207,13 +207,17 @@ def with_following(controller: Controller, trigger: Trigger) -> Trigger:
 def _creations(controller: Controller, first: CreateTopicsReceived) -> list[CreateTopicsReceived]:
     """The requests for topics that follow, up to the first with a name that another request has, or
     that collides with one."""
-    triggers, together, names = controller.triggers, list[CreateTopicsReceived](), _unified(first)
+    triggers, together, names = (
+        controller.triggers,
+        list[CreateTopicsReceived](),
+        _unified_names(first),
+    )
     while triggers and len(names) < _TOPICS_MAX:
         asked = _creation(triggers[0])
-        if asked is None or not names.keys().isdisjoint(_unified(asked)):
+        if asked is None or not names.keys().isdisjoint(_unified_names(asked)):
             break
         together.append(asked)
-        names |= _unified(asked)
+        names |= _unified_names(asked)
         triggers.popleft()
     return together
 
@@ -226,7 +230,7 @@ def _creation(trigger: Trigger) -> CreateTopicsReceived | None:
             return None
 
 
-def _unified(asked: CreateTopicsReceived) -> dict[str, None]:
+def _unified_names(asked: CreateTopicsReceived) -> dict[str, None]:
     """The topic names of a request, each in the common form of colliding names."""
     return dict.fromkeys(topic_names.unify_collision_chars(one.name) for one in asked.topics)
 

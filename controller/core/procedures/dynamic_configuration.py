@@ -20,7 +20,7 @@ _BROKER = "brokers/"
 async def read_dynamic_configuration(controller: Controller) -> None:
     """Read the current default; later changes come as notifications."""
     controller.context.config_change = max(await _list(controller), default="")
-    await _read_default(controller)
+    await _read_unclean_default(controller)
 
 
 async def process_config_changes(controller: Controller) -> dict[str, None] | None:
@@ -34,12 +34,12 @@ async def process_config_changes(controller: Controller) -> dict[str, None] | No
     entities = await _entities(controller, new)
     if any(one.startswith(_BROKER) for one in entities):
         before = context.unclean_default
-        await _read_default(controller)
+        await _read_unclean_default(controller)
         if context.unclean_default and not before:
             controller.enqueue(UncleanLeaderElectionEnable())
     topics = [one.removeprefix(_TOPIC) for one in entities if one.startswith(_TOPIC)]
     paths = [znodes.topic_config_path(topic) for topic in topics]
-    overrides = await _read(controller, paths, _RULE)
+    overrides = await _read_overrides(controller, paths, _RULE)
     for topic, of_topic in zip(topics, overrides, strict=True):
         if is_true(of_topic.get(UNCLEAN)):
             controller.enqueue(TopicUncleanLeaderElectionEnable(topic))
@@ -56,19 +56,21 @@ async def _entities(controller: Controller, paths: list[str]) -> dict[str, None]
     return dict.fromkeys(changes.values())
 
 
-async def _read_default(controller: Controller) -> None:
+async def _read_unclean_default(controller: Controller) -> None:
     """Read the default for topics without a setting: of this broker, else of all brokers, else the
     daemon's."""
     configuration = controller.configuration
     default = configuration.unclean_leader_election_enable
     paths = [znodes.broker_config_path(None), znodes.broker_config_path(configuration.broker_id)]
-    for overrides in await _read(controller, paths, _RULE):
+    for overrides in await _read_overrides(controller, paths, _RULE):
         setting = overrides.get(UNCLEAN)
         default = default if setting is None else is_true(setting)
     controller.context.unclean_default = default
 
 
-async def _read(controller: Controller, paths: list[str], rule: str) -> list[dict[str, str]]:
+async def _read_overrides(
+    controller: Controller, paths: list[str], rule: str
+) -> list[dict[str, str]]:
     """The overrides in each znode; none where it is missing or unreadable."""
     overrides = await read_contents(controller, paths, rule, znodes.read_config)
     return [overrides.get(path, {}) for path in paths]
@@ -83,7 +85,7 @@ async def read_min_insync_replicas(
     if not names:
         return {}
     paths = [*map(znodes.topic_config_path, names), znodes.broker_config_path(None)]
-    overrides = await _read(controller, paths, rule)
+    overrides = await _read_overrides(controller, paths, rule)
     settings = [one.get(MIN_INSYNC_REPLICAS) for one in overrides]
     own = controller.configuration.broker_settings.get(MIN_INSYNC_REPLICAS)
     return {

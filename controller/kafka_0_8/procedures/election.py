@@ -72,7 +72,7 @@ async def elect_or_follow(broker: Broker, partition: Partition, *, has_waited: b
     """Follow the leader; without one, try to become leader, at once or after the wait (R-03). The
     replica of a partition that was deleted does neither (Q-04)."""
     while True:
-        found = await _read(broker, partition)
+        found = await _read_election_znodes(broker, partition)
         if found.errors[_REPLICAS] == NO_NODE:
             _leave(broker, partition, "the partition is deleted")
             return
@@ -110,7 +110,7 @@ async def elect_or_follow(broker: Broker, partition: Partition, *, has_waited: b
             return
 
 
-async def _read(broker: Broker, partition: Partition) -> ZnodeColumns:
+async def _read_election_znodes(broker: Broker, partition: Partition) -> ZnodeColumns:
     name = partition.name
     paths = [
         znodes.replicas_path(*name),
@@ -228,13 +228,15 @@ async def _next_epoch(broker: Broker, partition: Partition, found: ZnodeColumns)
         epoch = znodes.read_epoch(data)
     except ZnodeError:
         # The election writes over it, if it has not changed.
-        return await epoch_after_all(broker, f"has unreadable content, {_shown(data)}", warn=True)
+        return await epoch_after_all(
+            broker, f"has unreadable content, {_quoted_excerpt(data)}", warn=True
+        )
     if epoch < seen_epoch(broker, partition, found):
         return await epoch_after_all(broker, f"has epoch {epoch}")
     return epoch + 1
 
 
-def _shown(data: bytes | None) -> str:
+def _quoted_excerpt(data: bytes | None) -> str:
     return repr((data or b"")[:80].decode("utf-8", "backslashreplace"))
 
 

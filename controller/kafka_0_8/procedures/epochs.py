@@ -50,13 +50,15 @@ async def epoch_after_all(broker: Broker, what: str, *, warn: bool = False) -> i
 async def _highest(broker: Broker) -> int:
     """The highest epoch of a partition. Raises ZnodeError if it is unknown, or cannot be
     incremented."""
-    epoch = max([await _stored(broker), *(one.epoch for one in broker.partitions.values())])
+    epoch = max(
+        [await _read_highest_epoch(broker), *(one.epoch for one in broker.partitions.values())]
+    )
     if epoch == INT_MAX:
         raise ZnodeError(f"a partition has leader epoch {epoch}, which has no next one")
     return epoch
 
 
-async def _stored(broker: Broker) -> int:
+async def _read_highest_epoch(broker: Broker) -> int:
     """The highest epoch in ZooKeeper. Raises ZnodeError if a znode cannot be read."""
     rule = rules.RESTORE_EPOCH
     topics = await children_of(broker, znodes.TOPICS, rule)

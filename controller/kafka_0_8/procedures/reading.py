@@ -33,7 +33,7 @@ async def children_of(broker: Broker, path: str, rule: str, *, watch: bool = Fal
         broker.denied[path] = None
         broker.report_denied(path, str(error))
         return []
-    _allowed(broker, path)
+    _forget_denial(broker, path)
     return children
 
 
@@ -44,11 +44,11 @@ async def children_of_each(broker: Broker, paths: Sequence[str], rule: str) -> d
     except ProcedureError:
         return {path: await children_of(broker, path, rule) for path in paths}
     for path in paths:
-        _allowed(broker, path)
+        _forget_denial(broker, path)
     return children
 
 
-def _allowed(broker: Broker, path: str) -> None:
+def _forget_denial(broker: Broker, path: str) -> None:
     if path in broker.denied and broker.configuration.rules > SECOND_RULES:
         broker.forget(path)
     broker.denied.pop(path, None)

@@ -58,7 +58,9 @@ async def read_reassignments(broker: Broker, rule: str) -> None:
     numbers = {topic: await _numbers(broker, topic, rule) for topic in _topics(led, topics)}
     for partition in led:
         if broker.partitions.get(partition.name) is partition and partition.is_leader:
-            await _read(broker, partition, numbers.get(partition.name[0], []), rule)
+            await _read_reassigned_znode(
+                broker, partition, numbers.get(partition.name[0], []), rule
+            )
 
 
 async def read_reassignment(broker: Broker, partition: Partition) -> None:
@@ -66,7 +68,7 @@ async def read_reassignment(broker: Broker, partition: Partition) -> None:
     topic = partition.name[0]
     rule = rules.WATCH_REASSIGNED
     if topic in await _children(broker, znodes.REASSIGNED, rule):
-        await _read(broker, partition, await _numbers(broker, topic, rule), rule)
+        await _read_reassigned_znode(broker, partition, await _numbers(broker, topic, rule), rule)
 
 
 def _topics(led: Sequence[Partition], reassigned: Sequence[str]) -> list[str]:
@@ -92,7 +94,9 @@ async def _numbers(broker: Broker, topic: str, rule: str) -> list[str]:
     return partitions
 
 
-async def _read(broker: Broker, partition: Partition, numbers: Sequence[str], rule: str) -> None:
+async def _read_reassigned_znode(
+    broker: Broker, partition: Partition, numbers: Sequence[str], rule: str
+) -> None:
     """Read the reassignment of a partition. `numbers`: the children of its topic's path."""
     topic, number = partition.name
     path = znodes.reassigned_path(topic, number)

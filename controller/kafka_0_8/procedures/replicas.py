@@ -38,13 +38,13 @@ async def start_replica(broker: Broker, name: Name) -> bool:
     if partition is None:
         partition = broker.partitions[name] = Partition(name, broker.id)
     await watch_leader(broker, partition)
-    czxid = await _assigned_since(broker, name)
+    czxid = await _czxid_if_assigned(broker, name)
     if not czxid:
         if not partition.is_open:
             del broker.partitions[name]
         return czxid is not None
     if czxid != partition.czxid:
-        partition = _replaced(broker, partition, czxid)
+        partition = _replace_partition(broker, partition, czxid)
     if not partition.is_open:
         id = broker.issue(OpenLog(*name, czxid), Reason(rules.OPEN_LOG))
         opened: LogState = await suspend(Wait(id, LogState()))
@@ -55,7 +55,7 @@ async def start_replica(broker: Broker, name: Name) -> bool:
     return True
 
 
-def _replaced(broker: Broker, earlier: Partition, czxid: int) -> Partition:
+def _replace_partition(broker: Broker, earlier: Partition, czxid: int) -> Partition:
     """The partition was created, perhaps after the deletion of an earlier one (Q-04)."""
     if earlier.is_leader or earlier.commit_queue:
         why = "the partition was deleted and created again"
@@ -65,7 +65,7 @@ def _replaced(broker: Broker, earlier: Partition, czxid: int) -> Partition:
     return partition
 
 
-async def _assigned_since(broker: Broker, name: Name) -> int | None:
+async def _czxid_if_assigned(broker: Broker, name: Name) -> int | None:
     """The czxid of the replicas znode if it has this broker, else 0 (R-01); None if it could not be
     read. Reports the other cases."""
     path = znodes.replicas_path(*name)

@@ -57,7 +57,7 @@ async def broker_startup(broker: Broker) -> None:
     subject = f"session {broker.session_id}"
     broker.notice("info", "session_listener", subject, text, rules.SESSION_LISTENER)
     await drain(broker, rules.DRAIN)
-    for name in await _assigned(broker):
+    for name in await _assigned_partitions(broker):
         await start_replica(broker, name)
     interval_ms = broker.configuration.checkpoint_interval_ms
     broker.start_periodic(CHECKPOINT_TIMER, interval_ms, rules.CHECKPOINT)
@@ -123,7 +123,7 @@ def _why_refused(path: str, error: int) -> str:
     return f"ZooKeeper refused to write {path} (code {error})"
 
 
-async def _assigned(broker: Broker, topics: list[str] | None = None) -> list[Name]:
+async def _assigned_partitions(broker: Broker, topics: list[str] | None = None) -> list[Name]:
     """The partitions with a replica on this broker (S-05), those of all topics or of these.
     Unreadable znodes are reported, and read again later (S-12)."""
     rule = rules.READ_ASSIGNED
@@ -138,7 +138,7 @@ async def _assigned(broker: Broker, topics: list[str] | None = None) -> list[Nam
         why = "is not named by a partition number"
         broker.report_children(path, children[path], znodes.is_number, why)
         names += [(topic, one) for one in map(parse_natural, children[path]) if one is not None]
-    return await _assigned_of(broker, sorted(names))
+    return await _assigned_among(broker, sorted(names))
 
 
 def _read_denied_again(broker: Broker, paths: list[str]) -> None:
@@ -147,7 +147,7 @@ def _read_denied_again(broker: Broker, paths: list[str]) -> None:
             broker.read_again(path)
 
 
-async def _assigned_of(broker: Broker, names: list[Name]) -> list[Name]:
+async def _assigned_among(broker: Broker, names: list[Name]) -> list[Name]:
     """The partitions among these that have a replica on this broker."""
     replicas = [znodes.replicas_path(*name) for name in names]
     found = await read_znodes(broker, replicas, rules.READ_ASSIGNED)
@@ -170,9 +170,9 @@ async def read_again(broker: Broker) -> None:
     names = [name for name in map(znodes.partition_of_replicas, unread) if name is not None]
     topics = [path.removeprefix(f"{znodes.TOPICS}/") for path in unread]
     topics = [one for one in topics if one and "/" not in one]
-    found = await _assigned_of(broker, sorted(names))
+    found = await _assigned_among(broker, sorted(names))
     if znodes.TOPICS in unread or topics:
-        found += await _assigned(broker, None if znodes.TOPICS in unread else topics)
+        found += await _assigned_partitions(broker, None if znodes.TOPICS in unread else topics)
     for name in found:
         if not _is_started(broker, name):
             await start_replica(broker, name)

@@ -258,7 +258,7 @@ class ClusterState(Struct, frozen=True):
         if record is not None and self.next_target(partition):
             return record.reassignment.replicas
         kip = self.znodes
-        submitted = self._submitted(partition, kip.extra.entries, kip.pending.entries)
+        submitted = self._submitted_target(partition, kip.extra.entries, kip.pending.entries)
         if submitted:
             return submitted
         return record.reassignment.replicas if record else self.assignments[partition].target
@@ -272,11 +272,11 @@ class ClusterState(Struct, frozen=True):
             return ()
         if self.is_cancelled(partition):
             # Its entry in /admin/reassign_partitions is what was cancelled.
-            return self._submitted(partition, kip.extra.entries)
-        submitted = self._submitted(partition, kip.extra.entries, kip.pending.entries)
+            return self._submitted_target(partition, kip.extra.entries)
+        submitted = self._submitted_target(partition, kip.extra.entries, kip.pending.entries)
         return submitted if submitted != record.reassignment.replicas else ()
 
-    def _submitted(self, partition: Partition, *znodes: Entries) -> tuple[int, ...]:
+    def _submitted_target(self, partition: Partition, *znodes: Entries) -> tuple[int, ...]:
         """The replicas that an entry of these znodes or the last request names; empty: none."""
         for entries in znodes:
             if partition in entries:

@@ -64,7 +64,7 @@ def read_targets(file: Path) -> dict[Partition, tuple[int, ...]]:
 
     Raises BadInput with all problems of the file.
     """
-    entries = _read(file, _Reassignment).partitions
+    entries = _read_document(file, _Reassignment).partitions
     problems = [] if entries else ["Partition reassignment list cannot be empty"]
     named = Counter((one.topic, one.partition) for one in entries)
     twice = [name for name, count in named.items() if count > 1]
@@ -100,7 +100,7 @@ def _problems(entry: _Entry) -> Iterable[str]:
 
 def read_topics(file: Path) -> list[str]:
     """Read a --topics-to-move-json-file (parseGenerateAssignmentArgs). Raises BadInput."""
-    topics = [one.topic for one in _read(file, _Topics).topics]
+    topics = [one.topic for one in _read_document(file, _Topics).topics]
     if not topics:
         raise BadInput(f"{file}: List of topics to reassign cannot be empty")
     twice = [one for one, count in Counter(topics).items() if count > 1]
@@ -144,7 +144,7 @@ def write_targets(targets: Targets) -> str:
     return msgspec.json.encode(as_document(targets)).decode()
 
 
-def _read(file: Path, kind: type[T]) -> T:
+def _read_document(file: Path, kind: type[T]) -> T:
     try:
         document = msgspec.json.decode(file.read_bytes(), type=kind)
     except OSError as error:

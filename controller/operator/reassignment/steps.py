@@ -62,18 +62,18 @@ def describe_step(step: Step) -> Iterator[str]:
 def _describe_operation(operation: WriteOperation) -> str:
     match operation:
         case Create(path=path, data=data):
-            return f"create {path}: {_shown(data)}"
+            return f"create {path}: {_shortened_text(data)}"
         case CreateSequential(path=path, data=data):
-            return f"create {path}NNNNNNNNNN: {_shown(data)}"
+            return f"create {path}NNNNNNNNNN: {_shortened_text(data)}"
         case SetData(path=path, data=data, version=version):
-            return f"set {path}, if its version is {version}: {_shown(data)}"
+            return f"set {path}, if its version is {version}: {_shortened_text(data)}"
         case Delete(path=path):
             return f"delete {path}"
         case Check(path=path, version=version):
             return f"check that the version of {path} is {version}"
 
 
-def _shown(data: bytes) -> str:
+def _shortened_text(data: bytes) -> str:
     text = data.decode(errors="replace")
     if len(text) <= _LINE_CHARACTERS_MAX:
         return text

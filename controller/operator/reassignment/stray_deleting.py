@@ -95,14 +95,14 @@ async def _until_confirmed(
 ) -> dict[str, ReplicaDeletion]:
     """The deletions that are still pending when all are confirmed or the time limit has passed."""
     deadline = time.monotonic() + timeout_ms / 1000
-    left = await _pending(cluster, asked)
+    left = await _deletions_of_strays(cluster, asked)
     while left and time.monotonic() < deadline:
         await anyio.sleep(_POLL_SECONDS)
-        left = await _pending(cluster, asked)
+        left = await _deletions_of_strays(cluster, asked)
     return left
 
 
-async def _pending(
+async def _deletions_of_strays(
     cluster: ClusterConnection, asked: Sequence[Stray]
 ) -> dict[str, ReplicaDeletion]:
     wanted = {(one.broker, one.name) for one in asked}

@@ -75,8 +75,8 @@ async def describe(client: ZooKeeperClient, topics: Iterable[str] | None) -> Clu
     requests = await _requests(client, unreadable)
     records, unusable = await _records(client)
     kip = ReassignmentZnodes(
-        _submitted(znodes.REASSIGN_PARTITIONS, pending, unreadable),
-        _submitted(REASSIGN_PARTITIONS_EXTRA, extra, unreadable),
+        _submitted_entries(znodes.REASSIGN_PARTITIONS, pending, unreadable),
+        _submitted_entries(REASSIGN_PARTITIONS_EXTRA, extra, unreadable),
         Cancellation(cancel.version, is_forced(cancel.data)) if cancel is not None else None,
         records,
         requests,
@@ -242,7 +242,9 @@ async def _requests(
     return found
 
 
-def _submitted(path: str, znode: Znode | None, unreadable: dict[str, str]) -> SubmittedEntries:
+def _submitted_entries(
+    path: str, znode: Znode | None, unreadable: dict[str, str]
+) -> SubmittedEntries:
     if znode is None:
         return SubmittedEntries()
     try:

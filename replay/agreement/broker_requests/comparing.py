@@ -182,8 +182,8 @@ def compare_term(
     controller may have died before it sent the last requests.
     """
     result = TermRequests()
-    refold = _grouped(fold, _broker)
-    sent = _grouped(logged or (), _broker)
+    refold = _items_by_key(fold, _broker)
+    sent = _items_by_key(logged or (), _broker)
     logs = served or {}
     for broker in sorted({*refold, *sent, *logs}):
         queue = _Queue(
@@ -250,8 +250,8 @@ class _Queue:
         queue."""
         missing_of_log = self._take_missing()
         within = self._requests_within(span, sum(one.seq < span.settled for one in served))
-        refold_of = _grouped(within, lambda one: one.refold.broker_epoch)
-        served_of = _grouped(served, lambda one: one.broker_epoch)
+        refold_of = _items_by_key(within, lambda one: one.refold.broker_epoch)
+        served_of = _items_by_key(served, lambda one: one.broker_epoch)
         if None in refold_of or None in served_of:
             # A request from before a broker registered again may be served after later requests.
             refold_of = {None: within}
@@ -263,7 +263,7 @@ class _Queue:
         known_after = max(span.first, span.settled)
         for one in within:
             one.is_passed_over = one.is_passed_over and one.refold.seq >= known_after
-        self._missing = self._united(missing_of_log)
+        self._missing = self._merge_missing(missing_of_log)
         self._move_extra()
 
     def _find_served(self, found: Sequence[_MatchedRequest], served: Sequence[SentRequest]) -> None:
@@ -274,7 +274,7 @@ class _Queue:
             elif j is not None:
                 left = self._repeated if _is_repeated(served, j) else self._missing
                 left.append(served[j])
-        for i in _passed_over(pairs, served):
+        for i in _passed_over_places(pairs, served):
             found[i].is_passed_over = True
 
     def _place_served(self, within: Iterable[_MatchedRequest]) -> None:
@@ -287,7 +287,7 @@ class _Queue:
             else:
                 found.served, found.is_moved, found.is_passed_over = stock, True, False
 
-    def _united(self, of_log: Iterable[SentRequest]) -> list[SentRequest]:
+    def _merge_missing(self, of_log: Iterable[SentRequest]) -> list[SentRequest]:
         """A request that both logs have and the fold lacks is one request.
 
         The request log has more details. A request of the fold that was paired with it is released
@@ -404,7 +404,7 @@ def _is_repeated(served: Sequence[SentRequest], at: int) -> bool:
     )
 
 
-def _passed_over(pairs: Sequence[Pair], served: Sequence[SentRequest]) -> Iterator[int]:
+def _passed_over_places(pairs: Sequence[Pair], served: Sequence[SentRequest]) -> Iterator[int]:
     """The fold's requests that were not served although later ones of the registration were."""
     later: SentRequest | None = None
     waiting: list[int] = []
@@ -427,7 +427,7 @@ def _take(left: list[tuple[SentRequest, Item]], request: SentRequest) -> Item | 
     return None
 
 
-def _grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+def _items_by_key(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
     groups: dict[Key, list[Item]] = {}
     for one in items:
         groups.setdefault(key(one), []).append(one)

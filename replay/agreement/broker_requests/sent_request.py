@@ -118,7 +118,9 @@ def sent_request_of(request: BrokerRequest, seq: int) -> SentRequest:
         case LeaderAndIsrRequest():
             kind = LEADER_AND_ISR
             with_recovery = request.version >= _FIRST_WITH_RECOVERY_STATE
-            partitions = in_order(_led(one, with_recovery) for one in request.partitions)
+            partitions = in_order(
+                _partition_of_leader_and_isr(one, with_recovery) for one in request.partitions
+            )
             live = tuple(sorted(broker for broker, _, _ in request.live_leaders))
         case UpdateMetadataRequest():
             kind = UPDATE_METADATA
@@ -126,7 +128,7 @@ def sent_request_of(request: BrokerRequest, seq: int) -> SentRequest:
             live = tuple(sorted(one.id for one in request.live_brokers))
         case _:
             kind = STOP_REPLICA
-            partitions = in_order(map(_stopped, request.partitions))
+            partitions = in_order(map(_partition_of_stop_replica, request.partitions))
     return SentRequest(
         seq=seq,
         kind=kind,
@@ -173,7 +175,7 @@ def differences(refold: SentRequest, stock: SentRequest) -> Iterator[str]:
         return
     are_listed = refold.partitions is not None and stock.partitions is not None
     not_compared = {*_ORIGIN_FIELDS, *(_COUNT_FIELDS if are_listed else ())}
-    for one in _known_to_both(refold, stock):
+    for one in _common_field_differences(refold, stock):
         if one.part[0] not in not_compared:
             yield _phrase(one)
 
@@ -193,7 +195,7 @@ _WORDS: Final = {
 }
 
 
-def _known_to_both(one: Struct, other: Struct) -> Iterator[Difference]:
+def _common_field_differences(one: Struct, other: Struct) -> Iterator[Difference]:
     """The differences in fields that both sources have."""
     return (
         found
@@ -219,7 +221,7 @@ def _format(value: object) -> str:
     return str(value).lower()
 
 
-def _led(one: LeaderAndIsrPartition, with_recovery: bool) -> SentPartition:
+def _partition_of_leader_and_isr(one: LeaderAndIsrPartition, with_recovery: bool) -> SentPartition:
     state, assignment = one.leadership, one.assignment
     return SentPartition(
         one.topic,
@@ -252,5 +254,5 @@ def _partition_of_update_metadata(one: UpdateMetadataPartition) -> SentPartition
     )
 
 
-def _stopped(one: StopReplicaPartition) -> SentPartition:
+def _partition_of_stop_replica(one: StopReplicaPartition) -> SentPartition:
     return SentPartition(one.topic, one.partition, leader_epoch=one.leader_epoch, delete=one.delete)

@@ -34,7 +34,7 @@ def settled_requests(
             result.tally_of(one).unjudged += one.seq < span.settled
         fold = [one for one in fold if one.seq >= span.settled]
         logged = [one for one in logged if one.seq >= span.settled]
-    agreed = [pair for broker in _brokers(fold) for pair in _agreed(broker, fold, logged)]
+    agreed = [pair for broker in _brokers(fold) for pair in _agreed_pairs(broker, fold, logged)]
     for refold, _ in agreed:
         result.tally_of(refold).agreed += 1
     done = {id(one) for pair in agreed for one in pair}
@@ -49,7 +49,7 @@ def _brokers(requests: Iterable[SentRequest]) -> list[int]:
     return sorted({one.broker for one in requests})
 
 
-def _agreed(
+def _agreed_pairs(
     broker: int, fold: Iterable[SentRequest], logged: Iterable[SentRequest]
 ) -> list[tuple[SentRequest, SentRequest]]:
     """The first requests of a broker's queue, as far as both sides agree."""

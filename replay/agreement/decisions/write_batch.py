@@ -114,7 +114,7 @@ class WriteBatch:
             return None
         if decision.error:
             return [] if self._claim_refused(decision, since_zxid) else None
-        found = self._compared(decision)
+        found = self._matching_writes(decision)
         if found is None:
             return None
         claimed, differences = found
@@ -127,12 +127,12 @@ class WriteBatch:
         """Whether `claim` would settle writes, without differences."""
         if decision.error:
             return self._refused_place(decision, since_zxid) is not None
-        found = self._compared(decision)
+        found = self._matching_writes(decision)
         return found is not None and bool(found[0]) and not found[1]
 
     def can_repeat(self, decision: StockDecision) -> bool:
         """Whether ZooKeeper would refuse one of the completed writes as in this decision."""
-        return self._repeated(decision) is not None
+        return self._repeated_place(decision) is not None
 
     def claim_repeated(self, decision: StockDecision) -> bool:
         """Settle the last completed write as refused, if ZooKeeper refuses its repetition so.
@@ -140,7 +140,7 @@ class WriteBatch:
         Kafka repeats a write whose reply was lost (KafkaZkClient.retryRequestsUntilConnected).
         After an election it reads who won instead (registerControllerAndIncrementControllerEpoch).
         """
-        place = self._repeated(decision)
+        place = self._repeated_place(decision)
         if place is None:
             return False
         self._done.remove(place)
@@ -148,7 +148,7 @@ class WriteBatch:
             self._settle(place, decision.error, -1)
         return True
 
-    def _repeated(self, decision: StockDecision) -> int | None:
+    def _repeated_place(self, decision: StockDecision) -> int | None:
         if not decision.error or decision.what == "fenced":
             return None
         done = reversed(self._done)
@@ -178,7 +178,7 @@ class WriteBatch:
             self._settle(place, error, -1 if error else version_after(write, self._view))
         return skipped
 
-    def _compared(self, decision: StockDecision) -> tuple[list[int], list[str]] | None:
+    def _matching_writes(self, decision: StockDecision) -> tuple[list[int], list[str]] | None:
         """The writes that a decision corresponds to, and the differences; None if the batch does
         not contain them."""
         claimed: list[int] = []

@@ -367,7 +367,7 @@ class Index:
             self._timeouts[transaction.session] = transaction.content.timeout_ms
             self._silent.add(transaction.session)
             return
-        broker = self._registered(transaction)
+        broker = self._registered_broker(transaction)
         if broker is not None:
             self._sessions[transaction.session] = broker
             self.coverage.take_registration(broker, transaction.time_ms)
@@ -378,7 +378,7 @@ class Index:
             if broker is None:
                 self.starts.add(transaction.session)
 
-    def _registered(self, transaction: Transaction) -> int | None:
+    def _registered_broker(self, transaction: Transaction) -> int | None:
         """The broker that a transaction registers, None if it registers none."""
         for one in _operations(transaction):
             subject = subject_of(self._path(one))

@@ -146,7 +146,7 @@ def _deletion_answered(event: str, text: str) -> LogMarker:
     )
 
 
-def _modified(event: str, text: str) -> LogMarker:
+def _broker_modifications(event: str, text: str) -> LogMarker:
     return LogMarker(
         event, text, brokers=_numbers(text.partition("Updated broker metadata: ")[2])[:1]
     )
@@ -171,15 +171,15 @@ def _added_partitions(event: str, text: str) -> LogMarker:
 def _topics(event: str, text: str) -> LogMarker:
     new = re.search(r"New topics: \[\w*\(?(.*?)\)?\], deleted topics", text)
     deleted = re.search(r"deleted topics: \[\w*\(?(.*?)\)?\], new partition", text)
-    return LogMarker(event, text, topics=_listed(new), deleted_topics=_listed(deleted))
+    return LogMarker(event, text, topics=_listed_names(new), deleted_topics=_listed_names(deleted))
 
 
 def _deleted_topics(event: str, text: str) -> LogMarker:
     found = re.search(r"fired for topics (.*) to be deleted", text)
-    return LogMarker(event, text, topics=_listed(found, ","))
+    return LogMarker(event, text, topics=_listed_names(found, ","))
 
 
-def _listed(found: re.Match[str] | None, separator: str = ", ") -> tuple[str, ...]:
+def _listed_names(found: re.Match[str] | None, separator: str = ", ") -> tuple[str, ...]:
     return tuple(one for one in found[1].split(separator) if one) if found else ()
 
 
@@ -189,7 +189,7 @@ def _of_topic(event: str, text: str) -> LogMarker:
 
 _READERS: Final[Mapping[str, Callable[[str, str], LogMarker]]] = {
     "BrokerChange": _broker_change,
-    "BrokerModifications": _modified,
+    "BrokerModifications": _broker_modifications,
     "ControlledShutdown": _of_broker,
     "TopicChange": _topics,
     "TopicDeletion": _deleted_topics,

@@ -84,13 +84,13 @@ def _other_moments(choices: Choices, divergence: Divergence) -> Iterator[Mapping
     others = ((one, _moments(choices, one, divergence.seq)) for one in made)
     for one, moments in islice((each for each in others if each[1]), _CHOICES_MAX):
         for at in moments[:_MOMENTS_MAX]:
-            listed = _read_of_listed(one, choices)
+            listed = _read_of_children(one, choices)
             if listed is not None and at < one.at:
                 yield {one.step: at, listed: at}
             yield {one.step: at}
 
 
-def _read_of_listed(choice: OpenChoice, choices: Choices) -> Step | None:
+def _read_of_children(choice: OpenChoice, choices: Choices) -> Step | None:
     """The next read, if it reads the children that this one listed: it follows at once."""
     step = choice.step._replace(read=choice.step.read + 1)
     following = choices.made.get(step) if choice.step.read else None

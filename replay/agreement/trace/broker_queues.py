@@ -77,7 +77,7 @@ class BrokerQueues(Checkpointed):
         while queue and self.has(broker, api):
             one = queue.popleft()
             if APIS[type(one.request)] == api:
-                return _answered(one, error, failed)
+                return _response_to(one, error, failed)
         return None
 
     def answer_deletion(
@@ -93,7 +93,7 @@ class BrokerQueues(Checkpointed):
             if not topics.isdisjoint(_deleted_topics(one.request)):
                 del queue[place]
                 self._answered_early.append((broker, APIS[StopReplicaRequest]))
-                return _answered(one, error, failed)
+                return _response_to(one, error, failed)
         return None
 
     def answer_sent_by(
@@ -105,7 +105,7 @@ class BrokerQueues(Checkpointed):
         """
         for broker, queue in self._queues.items():
             if queue and broker not in brokers and is_long_ago(broker, queue[0].sent_ms):
-                return _answered(queue.popleft(), NONE, [])
+                return _response_to(queue.popleft(), NONE, [])
         return None
 
     def answer_deletion_of(self, topic: str, brokers: set[int]) -> BrokerResponded | None:
@@ -115,7 +115,7 @@ class BrokerQueues(Checkpointed):
             if broker not in brokers and any(
                 topic in _deleted_topics(one.request) for one in queue
             ):
-                return _answered(queue.popleft(), NONE, [])
+                return _response_to(queue.popleft(), NONE, [])
         return None
 
 
@@ -131,6 +131,6 @@ def _deleted_topics(request: BrokerRequest) -> Iterator[str]:
         yield from (one.topic for one in request.partitions if one.delete)
 
 
-def _answered(one: _Unanswered, error: int, failed: Failed) -> BrokerResponded:
+def _response_to(one: _Unanswered, error: int, failed: Failed) -> BrokerResponded:
     to = one.request
     return BrokerResponded(one.id, to.broker, to.broker_epoch, error, list(failed))

@@ -355,12 +355,12 @@ class ControllerTrace(Checkpointed):
             if self.fold.batch is not None:
                 differences = self.fold.batch.claim(decision, self._mark_zxid)
                 if differences is not None:
-                    return self._claimed(decision, differences)
+                    return self._claim_write(decision, differences)
                 if self.compared.are_written_later(self.fold.batch.paths()):
                     if self.ahead.reach(decision, self._mark_zxid) or self._go_back():
                         continue
                     if self.ahead.claim_repeated(decision):
-                        return self._claimed(decision, ())
+                        return self._claim_write(decision, ())
                     return self.compared.judge(decision, (), "missing")
                 self.compared.skip_batch()
             elif self.fold.read is not None:
@@ -368,7 +368,7 @@ class ControllerTrace(Checkpointed):
             elif not self._begin_next(decision):
                 return self.compared.judge(decision, (), "missing")
 
-    def _claimed(self, decision: StockDecision, differences: Sequence[str]) -> Judgement:
+    def _claim_write(self, decision: StockDecision, differences: Sequence[str]) -> Judgement:
         """The fold makes this write, too. It receives the outcome unless the reply was lost."""
         judgement = self.compared.judge(decision, differences)
         self._delivered = self.fold.batch

@@ -166,7 +166,7 @@ class PendingEvents(Checkpointed):
         """Queue the requests that have arrived; drop those that were answered long ago."""
         while self._answered and self._answered[0][0] < now_ms - LINE_MS:
             self.take(self._answered.popleft()[1])
-        for one in self._received_until(now_ms):
+        for one in self._requests_received_until(now_ms):
             self._expected.popleft()
             if is_active:
                 self.add(ApiCall(one.request), now_ms)
@@ -304,13 +304,13 @@ class PendingEvents(Checkpointed):
         """The event that a line is about: a queued one, or a request that arrives a little
         later."""
         if marker.event != "AlterPartitionReceived":
-            return next(self._matching(marker), None) or self._take_arriving(
+            return next(self._matching_triggers(marker), None) or self._take_arriving(
                 now_ms, lambda one: matches(marker, ApiCall(one))
             )
         exact = self._alter_partitions_writing(set(marker.partitions), now_ms)
         found = min(exact, key=self._is_early, default=None)
         if found is None:
-            return min(self._matching(marker), key=self._request_order, default=None)
+            return min(self._matching_triggers(marker), key=self._request_order, default=None)
         self._expected = deque(one for one in self._expected if one.request != found.request)
         return found
 
@@ -320,7 +320,9 @@ class PendingEvents(Checkpointed):
         """The AlterPartitions that would write exactly these partitions now, the first one first:
         queued ones, then those that arrive a little later."""
         queued = sorted(filter(_is_alter_partition, self._pending), key=self._request_order)
-        arriving = (ApiCall(one.request) for one in self._received_until(now_ms + _ARRIVAL_MS))
+        arriving = (
+            ApiCall(one.request) for one in self._requests_received_until(now_ms + _ARRIVAL_MS)
+        )
         return [
             one
             for one in (*queued, *arriving)
@@ -408,19 +410,19 @@ class PendingEvents(Checkpointed):
         number = trigger.request.request if isinstance(trigger, ApiCall) else 0
         return self._index.request_order(number)
 
-    def _matching(self, marker: LogMarker) -> Iterator[Trigger]:
+    def _matching_triggers(self, marker: LogMarker) -> Iterator[Trigger]:
         return (one for one in self._pending if matches(marker, one))
 
     def _take_arriving(
         self, now_ms: int, is_wanted: Callable[[ControllerRequest], bool]
     ) -> Trigger | None:
-        for one in self._received_until(now_ms + _ARRIVAL_MS):
+        for one in self._requests_received_until(now_ms + _ARRIVAL_MS):
             if is_wanted(one.request):
                 self._expected.remove(one)
                 return ApiCall(one.request)
         return None
 
-    def _received_until(self, time_ms: int) -> list[LoggedApiRequest]:
+    def _requests_received_until(self, time_ms: int) -> list[LoggedApiRequest]:
         return list(takewhile(lambda one: one.received_ms <= time_ms, self._expected))
 
     def _concerns(self, request: ControllerRequest, decision: StockDecision) -> bool:

@@ -214,7 +214,7 @@ class ShadowFold(Checkpointed):
         issued, command = self.read
         self.read = None
         self._choices.record(self._read_choice(command))
-        listed = self._listed(command.path) if isinstance(command, ReadChildren) else None
+        listed = self._logged_children(command.path) if isinstance(command, ReadChildren) else None
         if isinstance(command, ReadZnodes):
             self._note_topics_without_id(command)
         overlay = {**self.overlay, **self._states_at_logged_versions(command)}
@@ -332,7 +332,7 @@ class ShadowFold(Checkpointed):
                 self.inputs.add(self.seq, self.now_ms * _NS_A_MS, drawn)
                 self._take(self._fold.feed(drawn, self.now_ms))
 
-    def _listed(self, path: str) -> tuple[str, ...] | None:
+    def _logged_children(self, path: str) -> tuple[str, ...] | None:
         """The children that were listed, if a log line shows them."""
         if self.listed is not None and self.listed[0] == path:
             return self.listed[1]

@@ -49,7 +49,7 @@ class SteppedFold(Fold, Checkpointed):
         self._next = trigger
         self._steps += 1
         self.controller.begin(self._steps, now_ms)
-        return self._run(None)
+        return self._run_until_wait(None)
 
     def feed(self, event: Event, now_ms: int) -> list[Issued]:
         """Fold an event and return the commands. An outcome resumes the procedure waiting for
@@ -58,7 +58,7 @@ class SteppedFold(Fold, Checkpointed):
         self.controller.begin(self._steps, now_ms)
         wall_ns = now_ms * _NS
         recorded = Recorded(self._steps, wall_ns, wall_ns, self.term, "", event)
-        return self._run(self._take(recorded))
+        return self._run_until_wait(self._take(recorded))
 
     def save(self) -> State:
         """A snapshot of the fold, what a snapshot leaves out, and the state of its observer."""
@@ -103,7 +103,7 @@ class SteppedFold(Fold, Checkpointed):
         assert isinstance(observer, Checkpointed), f"{type(observer).__name__} cannot be restored"
         return observer
 
-    def _run(self, result: Any) -> list[Issued]:
+    def _run_until_wait(self, result: Any) -> list[Issued]:
         issued: list[Issued] = []
         while self._advance(result):
             issued += self.controller.take_issued()

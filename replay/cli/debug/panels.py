@@ -63,7 +63,7 @@ def position_line(log: str, view: DebugView, cursor: Cursor) -> Text:
 def state_panel(view: DebugView, shown: str) -> RenderableType:
     """The state after the event with its changes highlighted; with a filter by topic or partition
     only those partitions."""
-    cluster = _filtered(view.after, shown)
+    cluster = _filtered_cluster(view.after, shown)
     fields = {(one.subject, one.what) for one in view.changes}
     parts: list[RenderableType] = [Text(line) for line in heading(cluster, view.to_choose)]
     shown_tables = list(tables(cluster, fields, _PARTITIONS_MAX))
@@ -122,7 +122,7 @@ def link_line(found: Explanation, place: int) -> Text:
     return Text("\n".join(link_lines(found.chain[place])))
 
 
-def _filtered(cluster: ClusterView, shown: str) -> ClusterView:
+def _filtered_cluster(cluster: ClusterView, shown: str) -> ClusterView:
     """The cluster without the partitions that a filter excludes; a filter by broker excludes
     none."""
     if not shown or shown.startswith("broker "):

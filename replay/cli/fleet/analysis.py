@@ -98,7 +98,7 @@ def _print(analysis: "Analysis") -> None:
             continue
         table = Grid(*one.columns, title=one.title, title_justify="left")
         for row in one.rows:
-            table.add_row(*(escape(_shown(value)) for value in row))
+            table.add_row(*(escape(_cell_text(value)) for value in row))
         print_table(table)
     typer.echo(
         f"{analysis.folder}: {analysis.tables['logs']} logs, {len(analysis.tables)} tables,"
@@ -106,7 +106,7 @@ def _print(analysis: "Analysis") -> None:
     )
 
 
-def _shown(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
     return "" if value is None else escape_unprintable(value)

@@ -99,14 +99,14 @@ def _over_time(reader: LogReader, last: int, every_s: float) -> Iterator[TimedSa
         next_ns = next_ns or wall_ns
         # Between two events only the ages of what waits change.
         while next_ns < wall_ns:
-            yield from _timed(metered, next_ns - begin_ns, next_ns)
+            yield from _timed_samples(metered, next_ns - begin_ns, next_ns)
             next_ns += every_ns
         fold_event(fold, event)
     if wall_ns:
-        yield from _timed(metered, wall_ns - begin_ns, wall_ns)
+        yield from _timed_samples(metered, wall_ns - begin_ns, wall_ns)
 
 
-def _timed(metered: MetricsObserver, mono_ns: int, wall_ns: int) -> Iterator[TimedSample]:
+def _timed_samples(metered: MetricsObserver, mono_ns: int, wall_ns: int) -> Iterator[TimedSample]:
     for sample in metered.samples(mono_ns):
         yield TimedSample(sample, wall_ns / _NS_PER_S)
 

@@ -174,16 +174,16 @@ def _event_line(record: EventRecord) -> str:
         f"{record.seq:>8}  {iso_time(record.wall_ns)}  term {record.term}  "
         f"{record.kind}  {record.channel}{cause}  "
     )
-    return _cut(head + json_text(payload_object(record)))
+    return _shortened_line(head + json_text(payload_object(record)))
 
 
 def _command_line(record: CommandRecord) -> str:
     """A command, indented below its event."""
     head = f"{record.cause:>10}.{record.ordinal}  {record.kind}  {record.target}  "
-    return _cut(head + json_text(reason_object(record)))
+    return _shortened_line(head + json_text(reason_object(record)))
 
 
-def _cut(line: str) -> str:
+def _shortened_line(line: str) -> str:
     return line if len(line) <= TEXT_CHARACTERS_MAX else f"{line[:TEXT_CHARACTERS_MAX]}..."
 
 

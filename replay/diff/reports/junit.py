@@ -10,7 +10,7 @@ from replay.diff.reports import sentences
 def junit(comparison: Comparison, failing: list[Group], uncovered: list[str]) -> str:
     """A log fails if it is in one of the groups `failing`. The changes `uncovered`, if there are
     any, are one more case that fails."""
-    failures = {one.log: _failing_in(one.log, failing) for one in comparison.logs}
+    failures = {one.log: _groups_of_log(one.log, failing) for one in comparison.logs}
     suite = ElementTree.Element(
         "testsuite",
         name=f"refold diff {comparison.base.reference} {comparison.head.reference}",
@@ -48,7 +48,7 @@ def _case(suite: ElementTree.Element, result: LogResult, failing: list[Group]) -
         failure.text = _legal("\n\n".join(texts))
 
 
-def _failing_in(log: str, failing: list[Group]) -> list[Group]:
+def _groups_of_log(log: str, failing: list[Group]) -> list[Group]:
     """The groups of a log, the one that comes first in it at the beginning."""
     return sorted(
         (group for group in failing if log in group.logs),

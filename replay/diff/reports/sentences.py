@@ -131,7 +131,7 @@ def never_executed(one: UncoveredCode) -> str:
 def with_one_outcome(one: OneSidedCondition) -> str:
     """A changed condition that the logs do not make both true and false."""
     where = _code(UncoveredCode(one.file, one.name, one.side, (one.line,)))
-    return f"changed and {one.outcome}: {where}: {_shortened(one.condition)}"
+    return f"changed and {one.outcome}: {where}: {_shortened_code(one.condition)}"
 
 
 def without_difference(one: UncoveredCode) -> str:
@@ -147,7 +147,7 @@ def _code(one: UncoveredCode) -> str:
     return text if one.side == HEAD else f"{text} (removed)"
 
 
-def _shortened(code: str) -> str:
+def _shortened_code(code: str) -> str:
     return code if len(code) <= _CODE_MAX else f"{code[: _CODE_MAX - 3]}..."
 
 

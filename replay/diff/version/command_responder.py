@@ -210,7 +210,7 @@ class CommandResponder:
             command = pending.issued.command
             if isinstance(command, ZooKeeperCommand):
                 del self.pending[pending.issued.id]
-                self.receive(_failed(pending.issued.id, command, error), _ZOOKEEPER)
+                self.receive(_failed_outcome(pending.issued.id, command, error), _ZOOKEEPER)
 
     # Commands
 
@@ -350,7 +350,7 @@ class CommandResponder:
         self.assumed[assumptions.DRAWS] += 1
         seed = encode_command(command) + bytes([self.assumed[assumptions.DRAWS] % 256])
         if isinstance(command, DrawTopicIds):
-            ids = [_drawn(seed, number) for number in range(command.count)]
+            ids = [_drawn_bytes(seed, number) for number in range(command.count)]
             self.receive(TopicIdsDrawn(id, ids), "draw")
         else:
             self.receive(NumbersDrawn(id, _numbers(seed, command.bounds)), "draw")
@@ -390,16 +390,18 @@ class _Schedule:
 
 def _numbers(seed: bytes, bounds: Sequence[int]) -> list[int]:
     """A number below each bound."""
-    return [int.from_bytes(_drawn(seed, number)) % bound for number, bound in enumerate(bounds)]
+    return [
+        int.from_bytes(_drawn_bytes(seed, number)) % bound for number, bound in enumerate(bounds)
+    ]
 
 
-def _drawn(seed: bytes, number: int) -> bytes:
+def _drawn_bytes(seed: bytes, number: int) -> bytes:
     """A pseudo-random value. It depends on the command only, so that all versions draw the same."""
     content = seed + number.to_bytes(8, "big")
     return hashlib.blake2b(content, digest_size=_DRAWN_BYTES).digest()
 
 
-def _failed(id: CommandId, command: ZooKeeperCommand, error: int) -> ZooKeeperOutcome:
+def _failed_outcome(id: CommandId, command: ZooKeeperCommand, error: int) -> ZooKeeperOutcome:
     match command:
         case ReadChildren():
             return ChildrenRead(id, error, [])

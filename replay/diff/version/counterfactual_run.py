@@ -130,12 +130,12 @@ class CounterfactualRun:
         """Translate an event of the log into events for the version."""
         happened = event.event
         if isinstance(happened, ZnodesWritten):
-            self._written(event.seq, happened)
+            self._apply_write(event.seq, happened)
             return
         self._advance(event.seq)
         match happened:
             case ZnodesRead() | ChildrenRead():
-                self._read(happened)
+                self._apply_read(happened)
             case TopicIdsDrawn() | NumbersDrawn() | BrokerResponded():
                 self._pass_on(happened, event.channel)
             case TimerFired(timer=timer):
@@ -174,7 +174,7 @@ class CounterfactualRun:
                 zookeeper.put(path, now)
         self._responder.seq = zookeeper.seq = seq
 
-    def _read(self, outcome: ZnodesRead | ChildrenRead) -> None:
+    def _apply_read(self, outcome: ZnodesRead | ChildrenRead) -> None:
         one = self._log.of.get(outcome.command)
         if one is None:
             return
@@ -195,16 +195,16 @@ class CounterfactualRun:
                 if pending.missing <= 0:
                     self._responder.answer_simulated(pending.issued)
 
-    def _written(self, seq: int, outcome: ZnodesWritten) -> None:
+    def _apply_write(self, seq: int, outcome: ZnodesWritten) -> None:
         one = self._log.of.get(outcome.command)
         if one is None:
             self._advance(seq)
         elif one.taken_by is not None:
-            self._written_by_both(seq, one.taken_by, outcome)
+            self._apply_common_write(seq, one.taken_by, outcome)
         else:
-            self._written_by_log(seq, one, outcome)
+            self._apply_log_write(seq, one, outcome)
 
-    def _written_by_both(self, seq: int, taken: Issued, outcome: ZnodesWritten) -> None:
+    def _apply_common_write(self, seq: int, taken: Issued, outcome: ZnodesWritten) -> None:
         """Apply a write that the log and the version have in common. If any of its znodes has
         diverged, the write is simulated, and the log's write is not applied."""
         zookeeper, command = self._zookeeper, taken.command
@@ -225,7 +225,7 @@ class CounterfactualRun:
         for operation in operations:
             zookeeper.rejoin(operation.path)
 
-    def _written_by_log(self, seq: int, one: LogCommand, outcome: ZnodesWritten) -> None:
+    def _apply_log_write(self, seq: int, one: LogCommand, outcome: ZnodesWritten) -> None:
         """Apply a write of the log. Znodes that the version does not write diverge."""
         zookeeper, command = self._zookeeper, one.command
         operations = command.operations if isinstance(command, WRITES) else ()
@@ -234,11 +234,11 @@ class CounterfactualRun:
             if place not in one.items or zookeeper.may_differ(operations[place]):
                 zookeeper.keep(operations[place].path)
         self._advance(seq)
-        self._written_items(one, outcome)
+        self._complete_batch_writes(one, outcome)
         for place in places:
             zookeeper.rejoin(operations[place].path)
 
-    def _written_items(self, one: LogCommand, outcome: ZnodesWritten) -> None:
+    def _complete_batch_writes(self, one: LogCommand, outcome: ZnodesWritten) -> None:
         """Complete the writes of batches that the log answers in parts."""
         for number, place in enumerate(_places(outcome)):
             issued, own_place = one.items.get(place, (None, 0))

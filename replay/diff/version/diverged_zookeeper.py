@@ -133,9 +133,9 @@ class DivergedZooKeeper:
         self._zxid = server.zxid
         if not isinstance(command, (WriteZnodes, WriteAtomically)):
             return outcomes, []
-        return outcomes, self._fired(known, server.dump(), command)
+        return outcomes, self._fire_watches(known, server.dump(), command)
 
-    def _fired(
+    def _fire_watches(
         self,
         before: dict[str, Znode],
         after: dict[str, Znode],
@@ -166,7 +166,7 @@ class DivergedZooKeeper:
                     # A parent that the log never shows is assumed to exist.
                     if found is not None or not self._is_known(parent) or znode is not None:
                         known[parent] = found or znode_of(b"")
-        for path in _listed(command):
+        for path in _paths_to_list(command):
             is_listed = isinstance(command, ReadChildren) and self._log.are_children_known(path)
             if is_listed and path not in self._diverged:
                 # The log may show the children of a znode, but not the znode itself.
@@ -197,7 +197,7 @@ def _paths_of(command: ZooKeeperCommand) -> Sequence[str]:
     return (*paths, znodes.CONTROLLER_EPOCH) if is_guarded else paths
 
 
-def _listed(command: ZooKeeperCommand) -> list[str]:
+def _paths_to_list(command: ZooKeeperCommand) -> list[str]:
     match command:
         case ReadChildren(path=path):
             return [path]

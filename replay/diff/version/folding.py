@@ -39,7 +39,7 @@ def _fold_recorded(reader: LogReader, recorder: FoldRecorder, progress: Progress
     fold.controller.observer = recorder.causes
     seq, now_ns, last = 0, 0, reader.last_seq
     event: Recorded | None = None
-    stored_until = _stored_until(reader)
+    stored_until = _end_of_stored_commands(reader)
     for event, issued, stored in fold_events(fold, records(reader)):
         seq, now_ns = event.seq, event.wall_ns
         recorder.take(event.event)
@@ -56,7 +56,7 @@ def _fold_recorded(reader: LogReader, recorder: FoldRecorder, progress: Progress
     return FoldedLog(seq, now_ns, timelines=recorder.timelines.result())
 
 
-def _stored_until(reader: LogReader) -> int:
+def _end_of_stored_commands(reader: LogReader) -> int:
     """The last event whose commands are stored completely. After a crash, or while a daemon runs,
     the last commands may be missing."""
     if reader.closing is not None:

@@ -61,7 +61,7 @@ def fold_imported(
         end_ns = max(end_ns, _record_decisions(folded, recorder))
     begun = max((one for one in elections if one <= since), default=0)
     if not begun:
-        return FoldedLog(last, end_ns, is_shadow=True, agreed=_agreed(result))
+        return FoldedLog(last, end_ns, is_shadow=True, agreed=_agreement_summary(result))
     run = _simulate(reader, begun, elections[begun], recorder, progress)
     timelines = recorder.timelines.result()
     return FoldedLog(last, max(end_ns, run.end_ns), begun, run.assumed, timelines)
@@ -106,7 +106,7 @@ class _FoldedRange(Struct, frozen=True):
     sessions: Mapping[int, ShadowObserver]
 
 
-def _agreed(result: AgreementResult) -> AgreementSummary:
+def _agreement_summary(result: AgreementResult) -> AgreementSummary:
     both = DetailedTally()
     both.go_on_with(result)
     both.go_on_with(result.requests)

@@ -68,16 +68,16 @@ class LogCommands:
         """Add a stored command."""
         id = CommandId(record.cause, record.ordinal)
         one = LogCommand(id, record.kind, record.digest, decoded_body(record), at_ns)
-        self._put(one)
+        self._add_command(one)
         for place, key in enumerate(_keys(one.command) if one.command is not None else ()):
             self._items[key].append((one, place))
 
     def add_request(self, id: CommandId, request: BrokerRequest, at_ns: int) -> None:
         """Add a request of the log's controller to a broker."""
         key = digest(encode_command(request))
-        self._put(LogCommand(id, kind_of(request), key, request, at_ns))
+        self._add_command(LogCommand(id, kind_of(request), key, request, at_ns))
 
-    def _put(self, one: LogCommand) -> None:
+    def _add_command(self, one: LogCommand) -> None:
         self.of[one.id] = one
         self._by_digest[one.digest].append(one)
 

@@ -59,7 +59,7 @@ class LogZnodes:
             self._children_changed.setdefault(path, seq)
         elif change == "deleted":
             self._changed.pop(path, None)
-            self._changed_by_others(path, seq, None)
+            self._note_change_by_others(path, seq, None)
         else:
             self._changed.setdefault(path, seq)
 
@@ -78,12 +78,12 @@ class LogZnodes:
             return
         before = seen[-1]
         if is_same(before.znode, znode) and not _was_recreated(before.znode, znode):
-            seen[-1] = ZnodeState(before.since, _merged(before.znode, znode))
+            seen[-1] = ZnodeState(before.since, _merged_znode(before.znode, znode))
             return
         if changed_at is None and before.znode is not None and not _is_timed(path):
             earliest = max(last_read, self._earliest(znode, asked_at))
             changed_at = min(asked_at, earliest)
-        self._changed_by_others(path, max(before.since, changed_at or asked_at), znode)
+        self._note_change_by_others(path, max(before.since, changed_at or asked_at), znode)
 
     def listed(self, asked_at: int, path: str, children: Children) -> None:
         """Note a list of children. `asked_at` is the event that led to the read."""
@@ -109,7 +109,7 @@ class LogZnodes:
         seen = self._of.get(path)
         return seen[-1].znode if seen else None
 
-    def _changed_by_others(self, path: str, since: int, znode: Znode | None) -> None:
+    def _note_change_by_others(self, path: str, since: int, znode: Znode | None) -> None:
         self._of.setdefault(path, []).append(ZnodeState(since, znode))
         self.changed_by_others[since].append(path)
 
@@ -189,7 +189,7 @@ def _was_recreated(before: Znode | None, now: Znode | None) -> bool:
     return before.czxid != now.czxid and bool(before.czxid and now.czxid)
 
 
-def _merged(before: Znode | None, now: Znode | None) -> Znode | None:
+def _merged_znode(before: Znode | None, now: Znode | None) -> Znode | None:
     if before is None or now is None:
         return now
     return structs.replace(now, data=now.data or before.data)

@@ -145,13 +145,13 @@ class RecordedHistory:
         command, asked_at = self._pending.get(event.command, (None, 0))
         match event, command:
             case ZnodesRead(), ReadZnodes() | ReadStats():
-                self._read(seq, asked_at, event, command.paths)
+                self._note_read(seq, asked_at, event, command.paths)
                 is_last = event.offset + len(event.errors) >= len(command.paths)
             case ZnodesWritten(), WriteZnodes() | WriteAtomically():
-                self._written(seq, event, command.operations)
+                self._note_write(seq, event, command.operations)
                 is_last = event.offset + len(event.errors) >= len(command.operations)
             case ChildrenRead(), ReadChildren():
-                self._listed(asked_at, event, command.path)
+                self._note_listing(asked_at, event, command.path)
                 is_last = True
             case _:
                 is_last = True
@@ -174,7 +174,9 @@ class RecordedHistory:
         self.znodes.passed(seq, event.zxid)
         self.znodes.fired(seq, event.path, event.change)
 
-    def _read(self, seq: int, asked_at: int, event: ZnodesRead, paths: tuple[str, ...]) -> None:
+    def _note_read(
+        self, seq: int, asked_at: int, event: ZnodesRead, paths: tuple[str, ...]
+    ) -> None:
         for number, error in enumerate(event.errors):
             path = paths[event.offset + number]
             if error == OK:
@@ -183,11 +185,11 @@ class RecordedHistory:
             elif error == NO_NODE:
                 self.znodes.read(seq, asked_at, path, None)
 
-    def _listed(self, asked_at: int, event: ChildrenRead, path: str) -> None:
+    def _note_listing(self, asked_at: int, event: ChildrenRead, path: str) -> None:
         if event.error in (OK, NO_NODE):
             self.znodes.listed(asked_at, path, tuple(event.children))
 
-    def _written(
+    def _note_write(
         self, seq: int, event: ZnodesWritten, operations: tuple[WriteOperation, ...]
     ) -> None:
         for number, error in enumerate(event.errors):

@@ -86,10 +86,10 @@ class ImportedIncident:
 
     def brokers(self) -> list[int]:
         """The brokers that are registered now."""
-        names = [self._registered(whole) for whole in self._log.state.tree.dump()]
+        names = [self._registered_broker(whole) for whole in self._log.state.tree.dump()]
         return [one for one in names if one is not None]
 
-    def _registered(self, path: str) -> int | None:
+    def _registered_broker(self, path: str) -> int | None:
         """The broker whose registration a path is."""
         subject = subject_of(below(path, self._chroot) or "")
         return subject.broker if subject.kind == "broker" else None
@@ -146,7 +146,7 @@ class ImportedIncident:
         for path, node in self._log.state.tree.dump().items():
             if node.owner != transaction.session:
                 continue
-            broker = self._registered(path)
+            broker = self._registered_broker(path)
             if broker is not None:
                 # A session that was closed, and did not expire, ends an orderly shutdown.
                 schedule.broker_gone(ns, broker, is_controlled=transaction.cxid != 0)
@@ -171,7 +171,7 @@ class ImportedIncident:
         path = below(getattr(operation, "path", ""), self._chroot) or ""
         data, subject = getattr(operation, "data", None), subject_of(path)
         match operation:
-            case Create() if (broker := self._registered(operation.path)) is not None:
+            case Create() if (broker := self._registered_broker(operation.path)) is not None:
                 self._registers(ns, broker)
             case Delete() if path == znodes.CONTROLLER:
                 schedule.add(DeleteControllerZnode(schedule.ms_of(ns)))

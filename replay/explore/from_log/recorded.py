@@ -73,7 +73,7 @@ class RecordedIncident:
 
     def fold(self, event: Recorded) -> None:
         """Fold an event, and note what it shows."""
-        self._read(event)
+        self._note_read_znodes(event)
         issued = fold_event(self.controller_fold, event)
         context = self.controller_fold.controller.context
         if context.is_loaded and self.controller_fold.is_idle:
@@ -123,7 +123,7 @@ class RecordedIncident:
         self._brokers = {id: one.epoch for id, one in context.brokers.items()}
         self.schedule.begin(event.wall_ns, self.content, list(self._brokers))
 
-    def _read(self, event: Recorded) -> None:
+    def _note_read_znodes(self, event: Recorded) -> None:
         """Keep the content of znodes that were read, and note new entries."""
         read = event.event
         if not isinstance(read, ZnodesRead) or read.command not in self._paths:

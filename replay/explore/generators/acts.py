@@ -84,7 +84,7 @@ def shared_znode(point: str) -> str | None:
     return words[1] if len(words) > 1 and words[1] in _SHARED else None
 
 
-def _added(target: Target, current: Sequence[int]) -> tuple[int, ...]:
+def _added_replicas(target: Target, current: Sequence[int]) -> tuple[int, ...]:
     return tuple(broker for broker in target.replicas if broker not in current)
 
 
@@ -226,7 +226,7 @@ class ActMaker:
             return [], at_ms, (), "api"
         name = target.topic, target.partition
         current = self._topics[target.topic][target.partition]
-        late = numbers.choice(_added(target, current) or target.replicas)
+        late = numbers.choice(_added_replicas(target, current) or target.replicas)
         # Only by these two routes may a client change what is under way; other entries wait.
         routes: tuple[_Route, ...] = ("api", "znode")
         route = numbers.choice(routes) if numbers.chance(60) else numbers.weighted(_ROUTES)
@@ -300,7 +300,7 @@ class ActMaker:
         numbers = self._numbers
         one = numbers.choice(targets)
         current = self._topics[one.topic][one.partition]
-        target, leader = numbers.choice(_added(one, current) or one.replicas), current[0]
+        target, leader = numbers.choice(_added_replicas(one, current) or one.replicas), current[0]
         begin_ms, ms = max(0, at_ms - numbers.choice((0, 5, 50))), numbers.choice(_SLOW_MS)
         kind = numbers.below(10)
         if kind < 4:
@@ -338,7 +338,7 @@ class ActMaker:
         targets = [target for _ in range(8) for target in self.targets()]
         return max(
             targets,
-            key=lambda one: len(_added(one, self._topics[one.topic][one.partition])),
+            key=lambda one: len(_added_replicas(one, self._topics[one.topic][one.partition])),
             default=None,
         )
 

@@ -71,7 +71,7 @@ class Attempts:
 
     def run(self, inputs: Sequence[Input]) -> None:
         """Run inputs. Raises ViolationFound, BudgetSpent."""
-        self._finished(Run(self.scenario, inputs), inputs)
+        self._check_outcome(Run(self.scenario, inputs), inputs)
 
     def trace(self, inputs: Sequence[Input]) -> TracedRun:
         """Run inputs and return what a strategy needs to change them. Raises ViolationFound,
@@ -79,10 +79,10 @@ class Attempts:
         recorder = DeliveryRecorder()
         done = Run(self.scenario, inputs, keeps_acts=True, recorder=recorder)
         outcome = done.outcome()
-        self._finished(done, inputs)
+        self._check_outcome(done, inputs)
         return TracedRun(recorder.deliveries, outcome.acts, outcome.sent)
 
-    def _finished(self, done: Run, inputs: Sequence[Input]) -> None:
+    def _check_outcome(self, done: Run, inputs: Sequence[Input]) -> None:
         outcome = done.outcome()
         may_go_on = self._on_run(outcome.coverage)
         if outcome.violation is not None:

@@ -31,7 +31,7 @@ def with_refold_at_end(
         if one.configuration.is_broker
     }
     refolds = [one.process for one in scenario.controllers if one.process not in stock]
-    started = _started(inputs)
+    started = _started_controllers(inputs)
     if not refolds or not any(one == NONE or one in stock for one in started):
         return list(inputs)
     if not numbers.chance(_PERCENT):
@@ -43,7 +43,7 @@ def with_refold_at_end(
     return sorted([*inputs, *made], key=lambda one: one.at_ms)
 
 
-def _started(inputs: Sequence[Input]) -> list[str]:
+def _started_controllers(inputs: Sequence[Input]) -> list[str]:
     """The controllers that inputs start, and "none" if a controller stays down."""
     found: list[str] = []
     for one in inputs:

@@ -103,7 +103,7 @@ class Patterns:
             (self._change, 3),
             (self._outage, 5),
             (self._replication.unclean, 2),
-            (self._unfinished, 5),
+            (self._unfinished_reassignment, 5),
             (self._interrupted_rollback, 5),
             (self._replication.returning, 3),
             (self._replication.late_shrink, 3),
@@ -284,7 +284,7 @@ class Patterns:
     def _outage(self, at_ms: int) -> list[Input]:
         return self._with_handover(self._acts.outage(at_ms), at_ms)
 
-    def _unfinished(self, at_ms: int) -> list[Input]:
+    def _unfinished_reassignment(self, at_ms: int) -> list[Input]:
         return self._with_handover(self._acts.unfinished(at_ms), at_ms)
 
     def _interrupted_rollback(self, at_ms: int) -> list[Input]:

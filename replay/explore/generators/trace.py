@@ -62,12 +62,14 @@ class Trace:
                 if first.link in seen:
                     continue
                 seen[first.link] = None
-                if self._is_dependent(first, second) and not self._caused(receiver, first, second):
+                if self._is_dependent(first, second) and not self._is_cause(
+                    receiver, first, second
+                ):
                     found.append(Race(first, second))
             before.append(second)
         return found
 
-    def _caused(self, receiver: str, first: Delivery, second: Delivery) -> bool:
+    def _is_cause(self, receiver: str, first: Delivery, second: Delivery) -> bool:
         """Whether the second message was sent because of the first one."""
         return self._past.get(second.cause, _NONE).get(receiver, 0) >= first.id
 
@@ -84,11 +86,11 @@ class Trace:
         for receiver, one in self._kept:
             content = f"{one.link} {type(one.message).__name__} {_text(self._subjects[one.id])}"
             value = zlib.crc32(content.encode()) * 0x9E3779B97F4A7C15
-            value = _mixed(value + hashes.get(one.cause, 0))
+            value = _mixed_hash(value + hashes.get(one.cause, 0))
             seen = before.setdefault(receiver, [])
             for earlier, its in reversed(seen):
                 if self._is_dependent(earlier, one):
-                    value = _mixed(value ^ its)
+                    value = _mixed_hash(value ^ its)
                     break
             hashes[one.id] = value
             seen.append((one, value))
@@ -106,7 +108,7 @@ def _text(subjects: frozenset[str] | None) -> str:
     return "?" if subjects is None else " ".join(sorted(subjects))
 
 
-def _mixed(value: int) -> int:
+def _mixed_hash(value: int) -> int:
     value &= _MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     return value ^ (value >> 31)

@@ -199,7 +199,7 @@ class Losses:
         if not since:
             return False
         if loss.broker not in since[0].isr:
-            return self._joined_by_late_proposal(name, loss, since)
+            return self._has_joined_late(name, loss, since)
         if any(loss.broker not in one.isr for one in since):
             return False
         return self._is_unseen(name, loss, led) or any(
@@ -208,7 +208,7 @@ class Losses:
             if one is since[0] or not one.is_shrunk_by_controller
         )
 
-    def _joined_by_late_proposal(self, name: Name, loss: _Loss, since: list[_Isr]) -> bool:
+    def _has_joined_late(self, name: Name, loss: _Loss, since: list[_Isr]) -> bool:
         """Whether a proposal from before the loss made the replica a member after the loss."""
         joined = next((one for one, at in enumerate(since) if loss.broker in at.isr), None)
         if joined is None or any(loss.broker not in one.isr for one in since[joined:]):

@@ -67,7 +67,7 @@ class AcknowledgedRecordsKept(Invariant):
         at = self.known.losses.next()
         if before is not None and before.record != one.record:
             if one.leader_epoch < before.leader_epoch:
-                self._acknowledged_late(one, at, before)
+                self._report_late_acknowledgement(one, at, before)
                 return
             self._compare(log, name, offset, one.record, "where now another record is acknowledged")
         log.records[offset] = _Stored(one.record, one.isr, at, one.leader_epoch)
@@ -78,7 +78,9 @@ class AcknowledgedRecordsKept(Invariant):
             if leader is not None:
                 self._compare_leader(log, name, offset, leader, state.leader_epoch)
 
-    def _acknowledged_late(self, one: AcknowledgedRecord, at: int, newer: _Stored) -> None:
+    def _report_late_acknowledgement(
+        self, one: AcknowledgedRecord, at: int, newer: _Stored
+    ) -> None:
         """A leader of an earlier leader epoch acknowledges a record where a newer one has
         acknowledged another: the earlier leader's record is lost."""
         excuse = self.known.losses.excuse

@@ -166,7 +166,7 @@ class FailedLeaveIsr(Invariant):
             members = {one for state in self.known.states.values() for one in state.isr}
             for broker in sorted(members.difference(known)):
                 for name, _ in self._memberships(broker):
-                    self._violated(process, name, broker, "is not registered")
+                    self._report_isr_member(process, name, broker, "is not registered")
 
     def state_written(self, write: StateWrite) -> None:
         self._forget_departed(write.name, write.after.isr)
@@ -190,7 +190,7 @@ class FailedLeaveIsr(Invariant):
     def handled(self, process: str) -> None:
         for name, broker in self._waiting.pop(process, ()):
             if (name, broker) in self._memberships(broker):
-                self._violated(process, name, broker, "has failed or registered again")
+                self._report_isr_member(process, name, broker, "has failed or registered again")
 
     def shutdown_granted(self, process: str, broker: int, broker_epoch: int) -> None:
         live = self.known.surely_live_of(process)
@@ -208,7 +208,7 @@ class FailedLeaveIsr(Invariant):
                 and one not in added
             ]
             if state.leader != broker or others:
-                self._violated(process, name, broker, "shuts down")
+                self._report_isr_member(process, name, broker, "shuts down")
 
     def _memberships(self, broker: int) -> dict[tuple[Name, int], None]:
         """The ISRs that have a broker and other members."""
@@ -223,7 +223,7 @@ class FailedLeaveIsr(Invariant):
                 found[name, broker] = None
         return found
 
-    def _violated(self, process: str, name: Name, broker: int, what: str) -> None:
+    def _report_isr_member(self, process: str, name: Name, broker: int, what: str) -> None:
         if process in self._stuck or not self.known.has_role(process):
             return
         self.violated(

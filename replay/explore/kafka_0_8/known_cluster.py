@@ -81,11 +81,11 @@ class ZooKeeperFacts08:
         assignments: list[AssignmentWrite] = []
         for change, path in changes:
             node = None if change == "deleted" else self._state.find(path)
-            name = self._changed(process, path, node)
+            name = self._znode_changed(process, path, node)
             if name is not None:
                 partitions[name] = None
             elif node is not None and (moved := znodes.partition_of_replicas(path)) is not None:
-                assignments += self._assigned(process, path, moved, node)
+                assignments += self._note_assignment(process, path, moved, node)
         writes = [self._write(process, name) for name in partitions]
         if process:
             for write in assignments:
@@ -96,7 +96,7 @@ class ZooKeeperFacts08:
                     for check in self._state_written:
                         check(state)
 
-    def _changed(self, process: str, path: str, node: Znode | None) -> Name | None:
+    def _znode_changed(self, process: str, path: str, node: Znode | None) -> Name | None:
         """Note a changed znode. Returns the partition whose leader or ISR it is."""
         if (of_partition := znodes.partition_znode(path)) is not None:
             if of_partition.kind in ("leader", "ISR"):
@@ -158,14 +158,14 @@ class ZooKeeperFacts08:
             else:
                 queues.setdefault(broker, {})
         elif node is not None:
-            self._requested(path, broker, node)
+            self._note_state_change(path, broker, node)
         else:
             removed = queues[broker].pop(path)
             is_close = removed is not None and removed.request == "close-replica"
             if process == ADMIN and removed is not None and is_close:
                 known.discarded[broker, (removed.topic, removed.partition)] = None
 
-    def _requested(self, path: str, broker: int, node: Znode) -> None:
+    def _note_state_change(self, path: str, broker: int, node: Znode) -> None:
         known = self._known
         known.queues[broker][path] = None
         with suppress(ZnodeError):
@@ -178,7 +178,7 @@ class ZooKeeperFacts08:
             with suppress(ZnodeError):
                 self._known.moves[name] = znodes.read_brokers(path, node.data)
 
-    def _assigned(
+    def _note_assignment(
         self, process: str, path: str, name: Name, node: Znode
     ) -> Sequence[AssignmentWrite]:
         topic = self._known.topics.get(name[0])

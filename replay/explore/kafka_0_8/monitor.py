@@ -36,7 +36,7 @@ class Monitor08(Monitor):
     def __init__(self) -> None:
         super().__init__(known=KnownCluster08())
         self.flaw: Violation | None = None
-        self.known.losses.on_flaw = self._lost_by_flaw
+        self.known.losses.on_flaw = self._note_flaw
         self._leader_invariants = [one for one in self._always if isinstance(one, LeaderInvariant)]
         self._of_producers: list[ProducersAnswered] = []
         self._committed = [one for one in self._always if isinstance(one, CommittedRecordsKept)]
@@ -44,7 +44,7 @@ class Monitor08(Monitor):
         """Up to where records are known to be committed, by partition and czxid of the topic."""
         self._cluster: NetworkedCluster
 
-    def _lost_by_flaw(self, name: Name, text: str) -> None:
+    def _note_flaw(self, name: Name, text: str) -> None:
         if self.flaw is None:
             self.flaw = Violation(TRUNCATION, self._now(), partition_name(*name), text)
 

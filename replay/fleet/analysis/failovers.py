@@ -78,14 +78,14 @@ def failovers(records: DataFrame, states: DataFrame, logs: DataFrame) -> DataFra
                     '9')) end as size
         from sized as s join {logs} as l using (cluster, log)
         """,
-        recorded=_recorded(records),
-        imported=_imported(records),
+        recorded=_recorded_terms(records),
+        imported=_imported_terms(records),
         states=states,
         logs=logs,
     )
 
 
-def _recorded(records: DataFrame) -> DataFrame:
+def _recorded_terms(records: DataFrame) -> DataFrame:
     """A daemon's terms: from the start of its election to the notice that the failover is done."""
     return records.sparkSession.sql(
         """
@@ -118,7 +118,7 @@ def _recorded(records: DataFrame) -> DataFrame:
     )
 
 
-def _imported(records: DataFrame) -> DataFrame:
+def _imported_terms(records: DataFrame) -> DataFrame:
     """A stock controller's terms: from the transaction of its election to the last line about its
     failover."""
     return records.sparkSession.sql(

@@ -49,9 +49,9 @@ def partition_states(
     `is_deleted`. If the body of a daemon's write is not stored (above 4 KiB), the leader is known
     but the ISR is not.
     """
-    changes = _states(znodes, records).unionByName(_unstored(records))
+    changes = _states(znodes, records).unionByName(_unstored_leaders(records))
     changes = changes.unionByName(_deletions(znodes, assignments))
-    changes = changes.unionByName(_assigned(assignments))
+    changes = changes.unionByName(_assignment_changes(assignments))
     return records.sparkSession.sql(
         f"""
         with lives as (
@@ -163,7 +163,7 @@ def _states(znodes: DataFrame, records: DataFrame) -> DataFrame:
     )
 
 
-def _unstored(records: DataFrame) -> DataFrame:
+def _unstored_leaders(records: DataFrame) -> DataFrame:
     """Leaders that a daemon chose in successful writes whose body is not stored."""
     return records.sparkSession.sql(
         f"""
@@ -214,7 +214,7 @@ def _deletions(znodes: DataFrame, assignments: DataFrame) -> DataFrame:
     )
 
 
-def _assigned(assignments: DataFrame) -> DataFrame:
+def _assignment_changes(assignments: DataFrame) -> DataFrame:
     return assignments.sparkSession.sql(
         f"""
         select {_COLUMNS}, cast(null as string) as code, decided_seq, false as is_deleted, is_found

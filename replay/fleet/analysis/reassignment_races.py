@@ -52,7 +52,7 @@ _VERDICT: Final = """
 def reassignment_changes(records: DataFrame, znodes: DataFrame, failovers: DataFrame) -> DataFrame:
     """What clients wrote into the znodes of reassignments or requested by Kafka's API, one row per
     change and partition. Cancellations have no partition."""
-    changes = _written(records, znodes, failovers).unionByName(_requested(records))
+    changes = _written_targets(records, znodes, failovers).unionByName(_requested_targets(records))
     return changes.unionByName(_cancels(records, znodes, failovers))
 
 
@@ -100,13 +100,13 @@ def reassignment_races(
         from judged join {{logs}} as l using (cluster, log)
         """,
         pairs=pairs,
-        found=_first_decisions(pairs, _decisions(records, steps, changes), _refused(znodes)),
+        found=_first_decisions(pairs, _decisions(records, steps, changes), _refused_writes(znodes)),
         changes=changes,
         logs=logs,
     )
 
 
-def _written(records: DataFrame, znodes: DataFrame, failovers: DataFrame) -> DataFrame:
+def _written_targets(records: DataFrame, znodes: DataFrame, failovers: DataFrame) -> DataFrame:
     """What other clients ask for in the entries, the extra entries and the requests, by partition.
 
     A change counts from the watch event that reported it. What a failover reads first counts as
@@ -168,7 +168,7 @@ def _written(records: DataFrame, znodes: DataFrame, failovers: DataFrame) -> Dat
     )
 
 
-def _requested(records: DataFrame) -> DataFrame:
+def _requested_targets(records: DataFrame) -> DataFrame:
     """Targets that clients request by Kafka's API; null cancels."""
     return records.sparkSession.sql(
         """
@@ -324,11 +324,11 @@ def _own_steps(steps: DataFrame, changes: DataFrame, znodes: DataFrame) -> DataF
         steps=steps,
         changes=changes,
         znodes=znodes,
-        refused=_refused(znodes),
+        refused=_refused_writes(znodes),
     )
 
 
-def _refused(znodes: DataFrame) -> DataFrame:
+def _refused_writes(znodes: DataFrame) -> DataFrame:
     """Writes of a controller that ZooKeeper refused because another client had written the
     znode."""
     return znodes.sparkSession.sql(

@@ -41,8 +41,8 @@ def _group(*kinds: str, number: int = 1) -> str:
 
 def znodes(records: DataFrame) -> DataFrame:
     """Changes of the znodes that have a kind, in any chroot."""
-    found = _written(records).unionByName(_read(records))
-    found = found.unionByName(_transactions(records)).unionByName(_restored(records))
+    found = _daemon_writes(records).unionByName(_daemon_reads(records))
+    found = found.unionByName(_transactions(records)).unionByName(_restored_znodes(records))
     found = found.unionByName(_gone(records))
     found = found.selectExpr("*", f"{ZNODE} as znode").where("znode is not null")
     return found.selectExpr(
@@ -53,7 +53,7 @@ def znodes(records: DataFrame) -> DataFrame:
     )
 
 
-def _written(records: DataFrame) -> DataFrame:
+def _daemon_writes(records: DataFrame) -> DataFrame:
     """A daemon's writes, each with its result."""
     return records.sparkSession.sql(
         f"""
@@ -81,7 +81,7 @@ def _written(records: DataFrame) -> DataFrame:
     )
 
 
-def _read(records: DataFrame) -> DataFrame:
+def _daemon_reads(records: DataFrame) -> DataFrame:
     """Znodes that a daemon read and that existed."""
     return records.sparkSession.sql(
         """
@@ -145,7 +145,7 @@ def _transactions(records: DataFrame) -> DataFrame:
     )
 
 
-def _restored(records: DataFrame) -> DataFrame:
+def _restored_znodes(records: DataFrame) -> DataFrame:
     """The initial state of a stock cluster, and what missing transactions wrote. The channel is the
     session that owns the znode."""
     return records.sparkSession.sql(

@@ -174,7 +174,7 @@ class _LogComparison:
         if follower is None:
             logged = recorded_decisions(self._reader, begin, {one.seq: one.cause for one in head})
         else:
-            logged = RecordedDecisions(self._stored(follower.decisions), [])
+            logged = RecordedDecisions(self._stored_decisions(follower.decisions), [])
         base, unknown = logged.decisions, logged.unknown
         digests = {one.digest for one in unknown}
         same = {one.key: one.rule for one in head if one.key in digests}
@@ -184,12 +184,12 @@ class _LogComparison:
             return
         request = FoldLog(self._log, with_contents=True, known=b"".join(common_keys(base, head)))
         if follower is not None:
-            base = self._stored(self._decisions_from(follower.fold(request), begin))
+            base = self._stored_decisions(self._decisions_from(follower.fold(request), begin))
         decided_by_version = self._decisions_from(self._fold(request), begin)
         head = _known_decisions(decided_by_version, unknown)
         judged.unjudged = len(decided_by_version) - len(head) - len(same)
         found = [one for one in divergences(base, head) if not self._is_unstored(one)]
-        judged.differing.update(_differing(base, head, found))
+        judged.differing.update(_differing_rules(base, head, found))
         judged.divergences = list(_found_divergences(found))
 
     def _follower(self, begin: int) -> _FollowingVersion | None:
@@ -203,7 +203,7 @@ class _LogComparison:
                 return _FollowingVersion(fold, self._decisions_from(answered, begin))
         return None
 
-    def _stored(self, decisions: list[Decision]) -> list[Decision]:
+    def _stored_decisions(self, decisions: list[Decision]) -> list[Decision]:
         """The decisions without those at the end that a killed daemon made but did not store."""
         if self._reader.closing is not None:
             return decisions
@@ -264,7 +264,7 @@ def _known_decisions(
     ]
 
 
-def _differing(
+def _differing_rules(
     base: Sequence[Decision], head: Sequence[Decision], found: Iterable[DecisionDivergence]
 ) -> Iterator[str]:
     """The rules of recorded decisions that the version does not make, or makes differently."""

@@ -55,7 +55,7 @@ def recorded_decisions(
     recorder = DecisionRecorder(with_contents=True)
     unknown: list[UnreadableCommand] = []
     for record, stored in reader.records(EventFilter(first_seq=first_seq)):
-        issued, left = _split_by_readable(stored)
+        issued, left = _decode_commands(stored)
         unknown += left
         if not issued:
             continue
@@ -66,7 +66,7 @@ def recorded_decisions(
     return RecordedDecisions(recorder.decisions, unknown)
 
 
-def _split_by_readable(
+def _decode_commands(
     stored: Iterable[CommandRecord],
 ) -> tuple[Sequence[Issued], Sequence[UnreadableCommand]]:
     issued, unknown = [], []

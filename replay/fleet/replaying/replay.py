@@ -175,7 +175,9 @@ class _Replay:
         self._report_step("making snapshots")
         each = split.select("*", sql.explode("codes").alias("code"))
         each = each.withColumn("codes", sql.array("code")).withColumn("piece", sql.expr(_WHOLE))
-        self._run(each, workload.passes, partial(make_snapshots, job=self._job), PASSED, "passed")
+        self._run_tasks(
+            each, workload.passes, partial(make_snapshots, job=self._job), PASSED, "passed"
+        )
         self._report_step("replaying")
         pieces = split.select("*", sql.posexplode("segments").alias("piece", "segment"))
         units = whole.unionByName(pieces.select(*whole.columns))
@@ -190,7 +192,7 @@ class _Replay:
         return ["first", "again"]
 
     def _fold(self, units: DataFrame, count: int, step: str) -> None:
-        self._run(units, count, partial(replay_units, job=self._job), OUTCOMES, step)
+        self._run_tasks(units, count, partial(replay_units, job=self._job), OUTCOMES, step)
 
     def _logs_to_replay_whole(self) -> DataFrame:
         """The logs and versions where the version does not follow a piece; they are replayed as a
@@ -253,7 +255,7 @@ class _Replay:
     def _logs(self) -> DataFrame:
         return self._spark.read.parquet(self._folder.results_of("logs"))
 
-    def _run(
+    def _run_tasks(
         self,
         units: DataFrame,
         count: int,

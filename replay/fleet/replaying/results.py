@@ -158,14 +158,14 @@ def check_replays(table: Path) -> None:
 
 def replayed(spark: SparkSession, table: Path | str) -> DataFrame:
     """The last result of each log and version: REPLAYED, and `batch`. It may have no rows."""
-    found = _read(spark, Path(table), "logs", REPLAYED)
+    found = _read_batches(spark, Path(table), "logs", REPLAYED)
     latest = Window.partitionBy(*_KEY).orderBy(sql.col("batch").desc())
     return found.withColumn("place", sql.row_number().over(latest)).where("place = 1").drop("place")
 
 
 def divergences(spark: SparkSession, table: Path | str) -> DataFrame:
     """The divergences of the last results: DIVERGENCES, and `batch`."""
-    found = _read(spark, Path(table), "divergences", DIVERGENCES)
+    found = _read_batches(spark, Path(table), "divergences", DIVERGENCES)
     return found.join(replayed(spark, table).select(*_KEY, "batch"), [*_KEY, "batch"], "left_semi")
 
 
@@ -214,7 +214,7 @@ def by_rule(spark: SparkSession, table: Path | str) -> DataFrame:
     )
 
 
-def _read(spark: SparkSession, table: Path, what: str, columns: pa.Schema) -> DataFrame:
+def _read_batches(spark: SparkSession, table: Path, what: str, columns: pa.Schema) -> DataFrame:
     schema = spark_schema(columns).add("batch", StringType())
     paths = [str(batch / what) for batch in batches(table / _REPLAYS)]
     if not paths:

@@ -42,7 +42,7 @@ class Snapshots:
         with TemporaryDirectory(prefix="refold-fleet-") as scratch:
             try:
                 log = rebuild(self._table, stored, Path(scratch) / "log", core=version.core)
-                _run(version, log, patience_s + stored.events / _EVENTS_A_SECOND_MIN)
+                _write_snapshots(version, log, patience_s + stored.events / _EVENTS_A_SECOND_MIN)
                 target = self._folder_of(stored, version.core)
                 target.mkdir(parents=True, exist_ok=True)
                 for one in names_in(log):
@@ -73,7 +73,7 @@ class Snapshots:
         return self._folder / f"core={core}" / f"cluster={escaped(stored.cluster)}" / stored.log
 
 
-def _run(version: ShippedVersion, log: Path, timeout_s: float) -> None:
+def _write_snapshots(version: ShippedVersion, log: Path, timeout_s: float) -> None:
     here = version.here()
     subprocess.run(
         [here.python, "-m", "replay.logs.snapshots", str(log)],

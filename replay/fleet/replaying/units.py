@@ -95,7 +95,7 @@ def make_snapshots(rows: Iterable[Any], job: Job) -> Iterator[Values]:
     for row in rows:
         unit = row.asDict(recursive=True)
         for code in unit["codes"]:
-            snapshots.make(_stored(unit), versions[code], job.patience_s)
+            snapshots.make(_stored_log(unit), versions[code], job.patience_s)
         yield unit["cluster"], unit["log"]
 
 
@@ -119,7 +119,7 @@ class _UnitReplay:
 
     def unit(self, unit: Row) -> Iterator[Values]:
         """The outcomes of all versions."""
-        stored, piece = _stored(unit), unit["piece"]
+        stored, piece = _stored_log(unit), unit["piece"]
         with TemporaryDirectory(dir=self._scratch) as folder:
             log = Path(folder) / "log"
             chosen = slice(None) if piece is None else slice(piece, piece + 1)
@@ -233,6 +233,6 @@ def _by_rule(comparison: Comparison) -> list[tuple[str, int, int]]:
     ]
 
 
-def _stored(unit: Row) -> StoredLog:
+def _stored_log(unit: Row) -> StoredLog:
     segments = tuple(StoredSegment(**one) for one in unit["segments"])
     return StoredLog(unit["cluster"], unit["log"], unit["kind"], segments, tuple(unit["tokens"]))

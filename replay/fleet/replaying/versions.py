@@ -58,7 +58,7 @@ def ship(spark: SparkSession, versions: Sequence[Version], scratch: Path) -> lis
     for number, version in enumerate(versions):
         with VersionProcess(version) as process:
             hello = process.hello
-        archive = _packed(version, scratch / f"{number}.zip")
+        archive = _write_archive(version, scratch / f"{number}.zip")
         code = _digest(archive)
         before = shipped.get(code)
         if before is not None:
@@ -78,7 +78,7 @@ def _archive_of(code: str) -> str:
     return f"version-{code}"
 
 
-def _packed(version: Version, target: Path) -> Path:
+def _write_archive(version: Version, target: Path) -> Path:
     folder = version.folder
     if folder is None:
         return package(target)

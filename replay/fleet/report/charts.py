@@ -147,7 +147,7 @@ def _labels(names: list[str]) -> list[str]:
     bars with the same label would be merged."""
     found: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
-        found.setdefault(_cut(name), []).append(name)
+        found.setdefault(_short_label(name), []).append(name)
     shown = {}
     for label, alike in found.items():
         for number, name in enumerate(alike, 1):
@@ -156,5 +156,5 @@ def _labels(names: list[str]) -> list[str]:
     return [escape(shown[name], quote=False) for name in names]
 
 
-def _cut(name: str) -> str:
+def _short_label(name: str) -> str:
     return name if len(name) <= _LABEL_CHARACTERS else name[: _LABEL_CHARACTERS - 1] + "…"

@@ -152,7 +152,7 @@ def lines_of(path: Path, zone: tzinfo, counts: LineCounts) -> Iterator[Line]:
     is the time zone of the times."""
     parser = LineParser(zone, counts)
     try:
-        with _opened(path) as stream:
+        with _open_decompressed(path) as stream:
             while raw := stream.readline(LINE_BYTES_MAX):
                 yield from parser.take(raw)
     except (OSError, EOFError, ZlibError, lzma.LZMAError) as error:
@@ -214,7 +214,7 @@ def first_time_ms(path: Path, zone: tzinfo) -> int | None:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _open_decompressed(path: Path) -> Iterator[BinaryIO]:
     with path.open("rb") as stream:
         # Rotated files are often compressed; unpacked from an archive, they have no suffix.
         begin = stream.read(_MAGIC_BYTES_MAX)

@@ -86,7 +86,7 @@ class BrokerLogs:
         self.not_understood = 0
         self._zone = zone
         self._brokers = _brokers_of(logs, zone)
-        self._shared = [*_shared(self._brokers)]
+        self._shared = [*_broker_notes(self._brokers)]
         self._groups = [
             _in_order(list(files), zone)
             for _, files in groupby(sorted(logs, key=_group), key=_group)
@@ -156,7 +156,7 @@ def _brokers_of(logs: Sequence[BrokerLog], zone: tzinfo) -> dict[PurePosixPath, 
     for log in logs:
         folder = PurePosixPath(log.name).parent
         if found.get(folder, _UNKNOWN) == _UNKNOWN:
-            found[folder] = _named_in(log, zone)
+            found[folder] = _broker_named_in(log, zone)
     for folder, broker in found.items():
         number = _NUMBERED.search(folder.name)
         if broker == _UNKNOWN and number is not None:
@@ -173,7 +173,7 @@ def _in_order(logs: Sequence[BrokerLog], zone: tzinfo) -> list[BrokerLog]:
     ]
 
 
-def _named_in(log: BrokerLog, zone: tzinfo) -> int:
+def _broker_named_in(log: BrokerLog, zone: tzinfo) -> int:
     for line in islice(lines_of(log.path, zone, LineCounts()), _LINES_MAX):
         found = _NAMING.match(line.message)
         if found is not None:
@@ -207,7 +207,7 @@ def unusable_line_notes(name: str, counts: LineCounts) -> Iterator[str]:
         )
 
 
-def _shared(brokers: Mapping[PurePosixPath, int]) -> Iterator[str]:
+def _broker_notes(brokers: Mapping[PurePosixPath, int]) -> Iterator[str]:
     """Notes about brokers with logs in several folders, and about logs of unknown brokers."""
     for broker in sorted(set(brokers.values())):
         folders = sorted(str(folder) for folder, one in brokers.items() if one == broker)

@@ -44,7 +44,7 @@ GoneEvent = SessionsGone | ZnodesGone
 
 def restored_events(state: ZooKeeperState) -> Iterator[RestoredEvent]:
     """A state as events: sessions, then znodes, each in a fixed order."""
-    yield from _restored(state.sessions, state.tree.dump())
+    yield from _events_restoring(state.sessions, state.tree.dump())
 
 
 def changed_events(
@@ -59,7 +59,7 @@ def changed_events(
     gone = [row for row in old.items() if not _is_still_there(row, new)]
     for piece in _pieces(reversed(gone)):
         yield ZnodesGone([path for path, _ in piece])
-    yield from _restored(
+    yield from _events_restoring(
         dict(after.sessions.items() - before.sessions.items()),
         {path: znode for path, znode in new.items() if old.get(path) != znode},
     )
@@ -112,7 +112,9 @@ def _is_still_there(row: Row, znodes: Mapping[str, Znode]) -> bool:
     return path in znodes and znodes[path].czxid == znode.czxid
 
 
-def _restored(sessions: Mapping[int, int], znodes: Mapping[str, Znode]) -> Iterator[RestoredEvent]:
+def _events_restoring(
+    sessions: Mapping[int, int], znodes: Mapping[str, Znode]
+) -> Iterator[RestoredEvent]:
     rest = iter(sorted(sessions.items()))
     while part := list(islice(rest, _SESSIONS)):
         yield SessionsRestored([one for one, _ in part], [timeout for _, timeout in part])

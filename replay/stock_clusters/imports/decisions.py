@@ -119,13 +119,13 @@ class Decisions:
         error = multi.error
         if isinstance(first, Check) and first.path == self._terms.epoch_path:
             if error:
-                return self._observed(transaction, "refused", error)
-            return self._guarded(transaction, multi.operations[1:])
+                return self._observed_decision(transaction, "refused", error)
+            return self._guarded_multi(transaction, multi.operations[1:])
         if isinstance(first, Error):
             if error == BAD_VERSION and self._is_of_kafka(transaction.session):
-                return self._observed(transaction, "fenced", error)
+                return self._observed_decision(transaction, "fenced", error)
             if self._is_lost_election(transaction, multi, error):
-                return self._observed(transaction, "election", error)
+                return self._observed_decision(transaction, "election", error)
             return None
         return self._unguarded_multi(transaction, multi, error)
 
@@ -134,12 +134,12 @@ class Decisions:
     ) -> DecisionObserved | None:
         term = self._terms.elected(transaction)
         if term is not None:
-            return self._observed(transaction, "election", 0, term)
+            return self._observed_decision(transaction, "election", 0, term)
         is_election = error and any(
             isinstance(one, Create) and one.path == self._terms.controller_path
             for one in multi.operations
         )
-        return self._observed(transaction, "election", error) if is_election else None
+        return self._observed_decision(transaction, "election", error) if is_election else None
 
     def _is_of_kafka(self, session: int) -> bool:
         """Whether a session belongs to a broker, if no path shows it."""
@@ -159,7 +159,7 @@ class Decisions:
     ) -> DecisionObserved | None:
         path = operation.path
         if path == self._terms.epoch_path and isinstance(operation, Create):
-            return self._observed(transaction, "controller_epoch", 0)
+            return self._observed_decision(transaction, "controller_epoch", 0)
         what = _SINGLE.get(self._in_kafka(path))
         if what not in ("resignation", "feature", "producer_ids"):
             return None
@@ -169,7 +169,7 @@ class Decisions:
             return self._producer_ids(transaction, operation, is_controllers)
         if not is_controllers or (what == "resignation") != isinstance(operation, Delete):
             return None
-        return self._observed(transaction, what, 0)
+        return self._observed_decision(transaction, what, 0)
 
     def _producer_ids(
         self, transaction: Transaction, operation: Operation, is_controllers: bool
@@ -182,31 +182,33 @@ class Decisions:
         if not self._allocates_producer_ids and _block_of(operation.data) in (own, UNKNOWN_BROKER):
             return None
         self._allocates_producer_ids = True
-        return self._observed(transaction, "producer_ids", 0)
+        return self._observed_decision(transaction, "producer_ids", 0)
 
-    def _guarded(self, transaction: Transaction, operations: Sequence[Operation]) -> _Content:
+    def _guarded_multi(self, transaction: Transaction, operations: Sequence[Operation]) -> _Content:
         """A completed multi with the epoch check; input if all its writes are for a request."""
         broker = self._terms.broker_of(transaction.session, self._tree)
         requested: list[_Requested] = []
         for one in operations:
-            found = self._requested(one, broker, transaction.time_ms)
+            found = self._unlogged_requests(one, broker, transaction.time_ms)
             if not found:
                 break
             requested += found
         else:
             if operations:
-                return _inferred(transaction.zxid, broker, requested)
+                return _inferred_request(transaction.zxid, broker, requested)
         written = (one for one in operations if type(one) is not Check)
-        return self._observed(transaction, self._kind(next(written, None)), 0)
+        return self._observed_decision(transaction, self._kind(next(written, None)), 0)
 
-    def _requested(self, operation: Operation, broker: int, time_ms: int) -> Sequence[_Requested]:
+    def _unlogged_requests(
+        self, operation: Operation, broker: int, time_ms: int
+    ) -> Sequence[_Requested]:
         """The requests that an operation fulfils and that no request log has."""
         if type(operation) is not SetData:
             return ()
         path = self._in_kafka(operation.path)
         partition = _state_of(path)
         if partition is not None:
-            state = self._proposed(operation, path, partition)
+            state = self._proposed_state(operation, path, partition)
             if state is None or self._is_logged_state(broker, state, time_ms):
                 return ()
             return (state,)
@@ -214,7 +216,7 @@ class Decisions:
         targets = () if topic is None else self._targets(operation, topic)
         return [one for one in targets if not self._is_logged_target(broker, one, time_ms)]
 
-    def _proposed(
+    def _proposed_state(
         self, operation: SetData, path: str, partition: tuple[str, int]
     ) -> ProposedState | None:
         """A new state as an AlterPartition proposes it; None if no AlterPartition leads to it."""
@@ -286,7 +288,7 @@ class Decisions:
         path = self._in_kafka(_path(operation))
         return kind_of(path, is_delete=isinstance(operation, Delete))
 
-    def _observed(
+    def _observed_decision(
         self, transaction: Transaction, what: str, error: int, term: Term | None = None
     ) -> DecisionObserved:
         term = term or self._terms.last_of(transaction.session)
@@ -317,7 +319,7 @@ def kind_of(path: str, *, is_delete: bool) -> str:
     return "assignment" if znodes.topic_of(path) is not None else "partition_znode"
 
 
-def _inferred(zxid: int, broker: int, requested: Sequence[_Requested]) -> RequestInferred:
+def _inferred_request(zxid: int, broker: int, requested: Sequence[_Requested]) -> RequestInferred:
     states = [one for one in requested if isinstance(one, ProposedState)]
     targets = [one for one in requested if isinstance(one, ReassignmentTarget)]
     return RequestInferred(zxid, broker, states, targets)

@@ -84,11 +84,11 @@ class Digests:
             return
         total = self._last
         for path, znode in before.items():
-            total += self._changed(path, znode)
+            total += self._digest_change(path, znode)
         self._compare(total & _UNSIGNED == expected, before, transaction.zxid, file)
         self._last = expected
 
-    def _changed(self, path: str, before: Znode | None) -> int:
+    def _digest_change(self, path: str, before: Znode | None) -> int:
         """The change of the sum by one znode. The digest of its last content is cached."""
         znode = find_znode(self._tree, path)
         old = self._kept.pop(path, None)

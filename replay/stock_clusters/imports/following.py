@@ -213,7 +213,7 @@ class FollowedImport:
             if len(stream.waiting) < limit:
                 stream.waiting += (_Waiting(now, one.time_ms, one) for one in log.read())
             stream.is_at_end = log.is_at_end
-        for merged in self._merged(now):
+        for merged in self._merged_records(now):
             self._write(merged)
         if self.is_at_end and self._logs.zxid >= self.begun.state.exact_from:
             # Other commands can read the log before the first change.
@@ -274,7 +274,7 @@ class FollowedImport:
             self._last_ms = one.time_ms
             stream.waiting.append(_Waiting(now, one.time_ms, one))
 
-    def _merged(self, now: float) -> Iterator[Transaction | Gap | LoggedEvent]:
+    def _merged_records(self, now: float) -> Iterator[Transaction | Gap | LoggedEvent]:
         """The records that nothing earlier can precede any more, by time."""
         while heads := [one for one in self._streams if one.waiting]:
             first = min(heads, key=lambda one: one.waiting[0].time_ms)

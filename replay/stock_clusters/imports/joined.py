@@ -107,7 +107,7 @@ def import_joined(
     Raises ContradictionError if a capture does not belong to the others, ReplayError, LogError.
     """
     with ExitStack() as stack:
-        opened = [_opened(one, stack, progress) for one in captures]
+        opened = [_open_capture(one, stack, progress) for one in captures]
         source = join_sources(
             [one.source for one in opened], [one.data for one in stored], progress
         )
@@ -136,7 +136,7 @@ class _OpenedCapture(NamedTuple):
     broker_logs: BrokerLogs
 
 
-def _opened(capture: Capture, stack: ExitStack, progress: Progress) -> _OpenedCapture:
+def _open_capture(capture: Capture, stack: ExitStack, progress: Progress) -> _OpenedCapture:
     path = Path(capture.path)
     source = stack.enter_context(open_source(path, progress, is_one_of_several=True))
     return _OpenedCapture(
@@ -174,7 +174,7 @@ class _Joining:
             for damage in one.damages
             if _is_lost(damage, found)
         ]
-        cut = _cut(self.contributions, found.logs.zxid)
+        cut = _cut_notes(self.contributions, found.logs.zxid)
         ended = found.ended
         missing = [f"{ended.missing_before} transactions before the first state are missing"]
         self.lacking = [
@@ -193,13 +193,13 @@ class _Joining:
         self.ended = structs.replace(
             ended,
             damages=damages,
-            damaged=self._damaged(found, damages),
+            damaged=self._damaged_files(found, damages),
             notes=[*cut, *found.altered, *self.warnings],
             is_cut=bool(cut) or any(one.zxid == found.logs.zxid for one in damages),
         )
         return self.ended
 
-    def _damaged(self, found: Findings, lost: Sequence[Damage]) -> list[DamagedFile]:
+    def _damaged_files(self, found: Findings, lost: Sequence[Damage]) -> list[DamagedFile]:
         """The damaged files, without those that another capture makes up for."""
         counts = Counter({one.file: one.count for one in found.ended.damaged})
         for one in self._before:
@@ -264,7 +264,7 @@ def _is_lost(damage: Damage, found: Findings) -> bool:
     return is_outside or any(gap.after <= zxid < gap.before for gap in found.gaps)
 
 
-def _cut(contributions: Sequence[Contribution], last: int) -> list[str]:
+def _cut_notes(contributions: Sequence[Contribution], last: int) -> list[str]:
     """Why the end of the log may be missing."""
     ending = [one for one in contributions if one.capture.last_zxid == last]
     is_whole = any(not one.unread for one in ending)
@@ -309,7 +309,7 @@ class _JoinedLines:
 def _each_once(captures: Sequence[Iterator[LoggedEvent]]) -> Iterator[LoggedEvent]:
     # By hour of the log, so that memory does not grow with its length.
     hours: dict[int, dict[bytes, list[int]]] = {}
-    numbered = [_numbered(number, lines) for number, lines in enumerate(captures)]
+    numbered = [_numbered_lines(number, lines) for number, lines in enumerate(captures)]
     for number, line in merge(*numbered, key=lambda one: one[1].time_ms):
         seen = hours.setdefault(line.time_ms // _HOUR_MS, {})
         counts = seen.setdefault(_key(line), [0] * len(captures))
@@ -321,7 +321,7 @@ def _each_once(captures: Sequence[Iterator[LoggedEvent]]) -> Iterator[LoggedEven
             del hours[min(hours)]
 
 
-def _numbered(number: int, lines: Iterator[LoggedEvent]) -> Iterator[tuple[int, LoggedEvent]]:
+def _numbered_lines(number: int, lines: Iterator[LoggedEvent]) -> Iterator[tuple[int, LoggedEvent]]:
     return ((number, line) for line in lines)
 
 

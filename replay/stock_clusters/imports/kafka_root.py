@@ -33,7 +33,8 @@ class SeveralClustersError(ReplayError):
 
     def __init__(self, chroots: Iterable[str]) -> None:
         super().__init__(
-            f"Kafka clusters are under {_shown(chroots)}: choose one with --chroot of refold import"
+            f"Kafka clusters are under {_chroot_list(chroots)}: choose one with --chroot of "
+            "refold import"
         )
 
 
@@ -66,7 +67,7 @@ def check_only(root: KafkaRoot, path: str) -> None:
         raise SeveralClustersError((root.chroot, chroot))
 
 
-def _shown(chroots: Iterable[str]) -> str:
+def _chroot_list(chroots: Iterable[str]) -> str:
     """Chroots as an operator writes them."""
     return ", ".join(chroot or "/" for chroot in chroots)
 
@@ -101,7 +102,7 @@ def _first_created(
     if found is not None:
         return KafkaRoot(found, "", wanted is None)
     if wanted is not None:
-        there = f"there is {_shown(others)}" if others else "and none elsewhere"
+        there = f"there is {_chroot_list(others)}" if others else "and none elsewhere"
         raise NoClusterError(f"no Kafka cluster is under {wanted or '/'}, {there}")
     raise NoClusterError(
         f"no Kafka cluster is in this ZooKeeper: no znode ends in {' or in '.join(_SIGNS)}"

@@ -150,11 +150,11 @@ def _nearest_snapshots(
     snapshots: dict[PurePosixPath, list[SourceFile]],
 ) -> list[SourceFile]:
     """The snapshots of the folder that shares most of its path with this one."""
-    nearest = max(others, key=lambda other: _shared(folder, other), default=None)
+    nearest = max(others, key=lambda other: _shared_depth(folder, other), default=None)
     return [] if nearest is None else snapshots[nearest]
 
 
-def _shared(one: PurePosixPath, other: PurePosixPath) -> int:
+def _shared_depth(one: PurePosixPath, other: PurePosixPath) -> int:
     """How many folders two paths have in common from the start."""
     pairs = enumerate(zip(one.parts, other.parts, strict=False))
     shortest = min(len(one.parts), len(other.parts))

@@ -64,7 +64,7 @@ class GapResolver:
         if self._found.state.exact_from >= transaction.zxid:
             self._found.state.apply(transaction)
             return
-        yield from self._resumed(self._found, self.gap)
+        yield from self._resume_from(self._found, self.gap)
 
     def _newest_before(self, zxid: int, gap: Gap) -> Resumption | None:
         """The state from the newest usable snapshot after the beginning of the gap."""
@@ -76,7 +76,7 @@ class GapResolver:
         usable = self._source.usable(reversed(behind_gap))
         return next((Resumption(snapshot, state) for state, snapshot in usable), None)
 
-    def _resumed(self, found: Resumption, gap: Gap) -> Iterator[Gap | Resumption]:
+    def _resume_from(self, found: Resumption, gap: Gap) -> Iterator[Gap | Resumption]:
         self.gap = self._found = None
         self._source.notes.append(
             f"after zxid {gap.after:#x} the import continues from {found.snapshot.name}"

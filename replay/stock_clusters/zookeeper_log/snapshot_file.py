@@ -153,7 +153,7 @@ class _Bytes:
         self._checked = 0
 
     def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
-        self._need(layout.size)
+        self._require_bytes(layout.size)
         values = layout.unpack_from(self._buffer, self._at)
         self._at += layout.size
         return values
@@ -172,7 +172,7 @@ class _Bytes:
             return b""
         if not 0 <= size <= FIELD_BYTES_MAX:
             raise self.damaged(f"a field of {size} bytes is impossible")
-        self._need(size)
+        self._require_bytes(size)
         self._at += size
         return self._buffer[self._at - size : self._at]
 
@@ -195,7 +195,7 @@ class _Bytes:
             Damage(self._name, self._start + self._at, None, reason, is_snapshot=True)
         )
 
-    def _need(self, size: int) -> None:
+    def _require_bytes(self, size: int) -> None:
         if len(self._buffer) - self._at < size and not self._fill(size):
             raise self.damaged("the file is cut off")
 

@@ -101,7 +101,7 @@ class Source:
 
     def transactions(self, after: int = 0) -> MergedLogs:
         """The transactions after zxid `after`; a snapshot includes the earlier ones."""
-        return _reading(self.server, after, "reading", self._progress)
+        return _merged_logs(self.server, after, "reading", self._progress)
 
     def load(self, snapshot: SourceFile) -> ZooKeeperState:
         """Load a snapshot of `server.snapshots`. Raises DamagedSnapshotError, or ReplayError if it
@@ -313,7 +313,7 @@ def _most_complete(
     """The server with most transactions, or with later ones among equals, and notes about it."""
     found = []
     for server in servers:
-        logs = _reading(server, 0, "comparing servers", progress)
+        logs = _merged_logs(server, 0, "comparing servers", progress)
         for _ in logs:
             pass
         found.append((logs.read, logs.zxid, server))
@@ -322,7 +322,7 @@ def _most_complete(
     return found[0][2], (f"uses {counts[0]}", *(f"leaves out {one}" for one in counts[1:]))
 
 
-def _reading(server: DataFolder, after: int, what: str, progress: Progress) -> MergedLogs:
+def _merged_logs(server: DataFolder, after: int, what: str, progress: Progress) -> MergedLogs:
     done = 0
 
     def on_bytes(count: int) -> None:

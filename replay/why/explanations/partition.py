@@ -76,14 +76,14 @@ def explain_partition(history: History) -> Finding:
     assert view is not None, "a question about an unknown partition was rejected before"
     changes = state_changes(history, view.name)
     if view.status == "deleting":
-        first = _deleting(history, view)
+        first = _explain_deletion(history, view)
     elif view.leader_epoch == NO_BROKER:
         first = _never_led(history, view)
     elif view.status == "offline" or view.leader == NO_BROKER:
         first = _offline(history, view, changes)
         first += unclean_setting(history.configuration, view.topic)
     else:
-        first = " ".join([_led(history, view, changes), *_out_of_isr(history, view)])
+        first = " ".join([_explain_leader(history, view, changes), *_out_of_isr(history, view)])
         first += too_few_in_sync(history.configuration, view)
     moves = history.moves()
     move = last_undone(moves)
@@ -132,7 +132,7 @@ def _belongs(fact: AnyFact, view: PartitionView, cancelled: Sequence[int]) -> bo
             return getattr(fact, "partition", view.name) == view.name
 
 
-def _deleting(history: History, view: PartitionView) -> str:
+def _explain_deletion(history: History, view: PartitionView) -> str:
     found = last(history.facts, TopicChanged)
     since = f" since {event_and_time(found)}" if found is not None else ""
     waits = deletion_of(history, view.topic)
@@ -231,7 +231,7 @@ def _way_back(history: History, view: PartitionView) -> str:
     )
 
 
-def _led(history: History, view: PartitionView, changes: list[StateWritten]) -> str:
+def _explain_leader(history: History, view: PartitionView, changes: list[StateWritten]) -> str:
     chosen = [one for one in changes if one.before is None or one.before.leader != one.after.leader]
     head = f"{view.name} has {leader_in_words(view.leader)}"
     if not chosen:
@@ -247,7 +247,7 @@ def _led(history: History, view: PartitionView, changes: list[StateWritten]) -> 
 
 def _why_chosen(history: History, view: PartitionView, chosen: list[StateWritten]) -> str:
     one = chosen[-1]
-    led_before = _led_before(chosen)
+    led_before = _previous_leader(chosen)
     passed = candidates_clause(candidates(one.passed_over, one.after.leader))
     leads_as = rule_in_words(one.rule, one.code)
     if one.rule == FIRST_LEADER:
@@ -297,7 +297,7 @@ def _why_then(history: History, one: StateWritten, led_before: int) -> str:
         lost = why_lost(history, led_before, one.seq)
         return f"{lost}, and broker {led_before} was the leader" if lost else f"rule {one.rule}"
     came = _came_last(history, one.after.leader, one.seq)
-    left = _left_without(history, one)
+    left = _loss_of_leader(history, one)
     if came is not None and (left is None or came.seq > left.seq):
         return f"it had no leader, and {sentence(came)} (event {came.seq})"
     if led_before == NO_BROKER:
@@ -308,10 +308,10 @@ def _why_then(history: History, one: StateWritten, led_before: int) -> str:
         text = f"{lost}, and broker {led_before} was the leader"
     if left is not None:
         text += f", so that it had none from event {left.seq} on"
-    return text + (_elected_by(history, one) if began in FAILOVERS else "")
+    return text + (_failover_clause(history, one) if began in FAILOVERS else "")
 
 
-def _elected_by(history: History, one: StateWritten) -> str:
+def _failover_clause(history: History, one: StateWritten) -> str:
     """The failover that held an election, as the last clause of a sentence."""
     of_term = (
         role
@@ -323,7 +323,7 @@ def _elected_by(history: History, one: StateWritten) -> str:
     return f"; the failover of term {one.epoch}{since} elected {one.after.leader}"
 
 
-def _left_without(history: History, elected: StateWritten) -> StateWritten | None:
+def _loss_of_leader(history: History, elected: StateWritten) -> StateWritten | None:
     """The write that left the partition without a leader before an election."""
     left = (
         one
@@ -342,7 +342,7 @@ def _came_last(history: History, broker: int, until: int) -> BrokerChanged | Non
     return last(came, BrokerChanged, until)
 
 
-def _led_before(chosen: list[StateWritten]) -> int:
+def _previous_leader(chosen: list[StateWritten]) -> int:
     for one in reversed(chosen):
         if one.before is not None and one.before.leader != NO_BROKER:
             return one.before.leader

@@ -64,15 +64,15 @@ def _answer(history: History, view: PartitionView, moves: Sequence[Move]) -> tup
     """The sentences about the last move, and whether the partition is not being reassigned."""
     move = moves[-1] if moves else None
     if move is not None and move.outcome == "deleted":
-        return _ended_with_its_topic(view, move), False
+        return _explain_deleted_topic(view, move), False
     if view.rollback_waits and not view.becoming:
-        return _waiting(view, move), False
+        return _explain_waiting_rollback(view, move), False
     if view.is_being_reassigned:
         return _under_way(history, view, move), False
     return _explain_no_move(history, view, move), True
 
 
-def _ended_with_its_topic(view: PartitionView, move: Move) -> str:
+def _explain_deleted_topic(view: PartitionView, move: Move) -> str:
     return (
         f"{view.name} is not being reassigned: its move from {broker_list(move.origin)} to "
         f"{broker_list(move.target)} ended with its topic {view.topic}, whose deletion began at "
@@ -128,7 +128,7 @@ def refusal_since(history: History, since: int) -> str:
     return ""
 
 
-def _waiting(view: PartitionView, move: Move | None) -> str:
+def _explain_waiting_rollback(view: PartitionView, move: Move | None) -> str:
     """A rollback that waits; the notice at its beginning says for what. The target replicas do not
     matter any more."""
     waits = move.waited[-1] if move is not None and move.waited else None
@@ -155,7 +155,9 @@ def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
     live = {one.id: one for one in history.cluster.brokers}
     lacking = {} if view.becoming else lacking_replicas(view, live)
     ignored = refusal_since(history, begun.seq if begun is not None else 0)
-    more = _trouble(history) + (f" Then, {ignored}" if ignored else "") + _held_up(history)
+    more = (
+        _trouble(history) + (f" Then, {ignored}" if ignored else "") + _cancel_znode_text(history)
+    )
     if not lacking:
         return f"{name}{since} is about to end: all its replicas are in sync.{more}"
     blocking = "; ".join(_blocks(history, broker, why) for broker, why in lacking.items())
@@ -187,7 +189,7 @@ def _duration(history: History, move: Move | None) -> str:
     return f", {max(0, seconds):,} s after it began"
 
 
-def _held_up(history: History) -> str:
+def _cancel_znode_text(history: History) -> str:
     """Text about /admin/reassign_cancel if it delays the end of a move that is not cancelled."""
     known = last(history.facts, CancelZnodeObserved)
     if known is None or known.how == "removed":
@@ -262,7 +264,7 @@ def _is_of_move(fact: object) -> bool:
 
 def _how_it_ended(move: Move, view: PartitionView) -> str:
     if move.outcome == "rolled back":
-        return f"its move {undone(move)}{_waited(move)}{_interrupted(move)}"
+        return f"its move {undone(move)}{_wait_in_words(move)}{_other_controllers_in_words(move)}"
     goes = f"its move from {broker_list(move.origin)} to {broker_list(move.target)}"
     if move.outcome == "replaced":
         return f"{goes} ended at {move.ended}, when it got replicas {broker_list(view.replicas)}."
@@ -292,7 +294,7 @@ def _steps_left(move: Move) -> str:
     )
 
 
-def _waited(move: Move) -> str:
+def _wait_in_words(move: Move) -> str:
     """How long the rollback of a move waited, and for what."""
     if not move.waited:
         return ""
@@ -301,7 +303,7 @@ def _waited(move: Move) -> str:
     return f" The rollback waited from event {first.since.place}{end}: {with_full_stop(first.why)}"
 
 
-def _interrupted(move: Move) -> str:
+def _other_controllers_in_words(move: Move) -> str:
     """The other controllers during the rollback of a move."""
     lines = takewhile(lambda line: line.at != move.ended, move.events)
     epochs = [str(one) for line in lines for one in line.epochs]

@@ -27,7 +27,9 @@ def explain_replica(history: History) -> Finding:
     assert view is not None, "a question about an unknown partition was rejected before"
     assert broker is not None, "the question is about a broker"
     facts = _facts(history, view, broker)
-    return Finding(_summary(history, view, broker) + _cancelled(history, view, broker), facts)
+    return Finding(
+        _summary(history, view, broker) + _cancellation_in_words(history, view, broker), facts
+    )
 
 
 def _summary(history: History, view: PartitionView, broker: int) -> str:
@@ -43,7 +45,7 @@ def _summary(history: History, view: PartitionView, broker: int) -> str:
     return f"{head} since {event_and_time(entered)}: {sentence(entered)}."
 
 
-def _cancelled(history: History, view: PartitionView, broker: int) -> str:
+def _cancellation_in_words(history: History, view: PartitionView, broker: int) -> str:
     """That the move which adds the broker, or would have added it, is cancelled."""
     move = being_undone(history, view)
     if move is not None and broker in view.adding:
@@ -75,7 +77,7 @@ def why_out_of_isr(history: History, view: PartitionView, broker: int) -> str:
 def _why_removed(history: History, removed: StateWritten, broker: int) -> str:
     lost = why_lost(history, broker, removed.seq)
     if removed.rule == _BY_LEADER:
-        asked = _asked_by(history, removed)
+        asked = _isr_request_in_words(history, removed)
         return f"{asked}, as leaders do with a follower that lags behind or is gone"
     if removed.rule and lost:
         return f"{lost}, and the controller removed it ({removed.rule})"
@@ -92,7 +94,7 @@ def _why_removed(history: History, removed: StateWritten, broker: int) -> str:
     return f"{who} wrote ISR {broker_list(removed.after.isr)}"
 
 
-def _asked_by(history: History, removed: StateWritten) -> str:
+def _isr_request_in_words(history: History, removed: StateWritten) -> str:
     asked = [
         one
         for one in history.facts

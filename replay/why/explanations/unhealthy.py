@@ -68,10 +68,10 @@ def unhealthy(history: History) -> list[RootCause]:
             causes.setdefault(cause, []).append(view.name)
     for deletion in history.cluster.deletions:
         for broker in deletion.offline_brokers:
-            causes.setdefault(_lost(history, broker), []).append(_of_topic(deletion))
+            causes.setdefault(_cause_of_loss(history, broker), []).append(_of_topic(deletion))
     for pending in history.cluster.replica_deletions:
         if pending.is_late:
-            causes.setdefault(_unconfirmed(history, pending), []).append(_of_replica(pending))
+            causes.setdefault(_why_unconfirmed(history, pending), []).append(_of_replica(pending))
     groups = [RootCause(cause, list(dict.fromkeys(names))) for cause, names in causes.items()]
     first = _of_controller(history)
     return sorted(groups, key=lambda one: (one.cause not in first, -len(one.affected)))
@@ -93,7 +93,7 @@ def _causes(history: History, view: PartitionView) -> list[str]:
     for broker in view.staying:
         is_lost = broker not in live
         if is_lost and (broker not in view.isr or not is_led):
-            found[_lost(history, broker)] = None
+            found[_cause_of_loss(history, broker)] = None
         elif broker not in view.isr and view.leader_epoch != NO_BROKER and is_led:
             text = f"broker {broker}: {why_not_in_sync(view, broker, live)}"
             if limit := limit_towards(history.configuration, view, broker):
@@ -114,15 +114,15 @@ def _of_replica(pending: ReplicaDeletionView) -> str:
     return f"deletion of the replica of {pending.partition} on broker {pending.broker}"
 
 
-def _unconfirmed(history: History, pending: ReplicaDeletionView) -> str:
+def _why_unconfirmed(history: History, pending: ReplicaDeletionView) -> str:
     """Why a broker has not confirmed the deletion of a replica."""
     broker = pending.broker
     if not pending.is_live:
-        return _lost(history, broker)
+        return _cause_of_loss(history, broker)
     return _live(history, broker, f"broker {broker} has not confirmed the deletion of replicas")
 
 
-def _lost(history: History, broker: int) -> str:
+def _cause_of_loss(history: History, broker: int) -> str:
     if stuck := stuck_registration(history.cluster, broker):
         return stuck
     why = why_lost(history, broker)

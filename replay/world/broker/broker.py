@@ -54,7 +54,7 @@ class Broker:
             self._restart = None
         if self._run is None:
             self._restart_after_us = None
-            self._run = BrokerRun(self._spec, self.disk, self._environment, self._ended)
+            self._run = BrokerRun(self._spec, self.disk, self._environment, self._end_run)
 
     def crash(self, *, loses_unflushed: bool = False, restart_after_us: int | None = None) -> None:
         """The process ends without closing its session. `loses_unflushed`: its machine fails, too,
@@ -73,7 +73,7 @@ class Broker:
             self._restart_after_us = restart_after_us
             self._run.shut_down(closes_after_us)
 
-    def _ended(self, cause: str) -> None:
+    def _end_run(self, cause: str) -> None:
         is_error = cause == "exit"
         self._gone(self._environment.settings.restart_us if is_error else self._restart_after_us)
 

@@ -148,7 +148,7 @@ class Replicas:
         known_epoch = partition.leader_epoch if partition else NO_EPOCH
         if epoch == known_epoch and log and known_id is None and asked.topic_id is not None:
             # The controller's protocol version was raised to 2.8 or later.
-            log.topic_id = self._stored_id(asked)
+            log.topic_id = self._stored_topic_id(asked)
             return codes.NONE
         if epoch == known_epoch and asked.topic_id is None and known_id is not None:
             # It was lowered.
@@ -194,14 +194,14 @@ class Replicas:
         if log is None:
             if disk.failed and not asked.is_new:
                 return None
-            topic_id = self._stored_id(asked)
+            topic_id = self._stored_topic_id(asked)
             log = disk.logs[name] = Log(topic_id)
             self._context.observer.log_created(self._context.process, name, topic_id)
         elif log.topic_id is None:
-            log.topic_id = self._stored_id(asked)
+            log.topic_id = self._stored_topic_id(asked)
         return log
 
-    def _stored_id(self, asked: LeaderAndIsrPartition) -> bytes | None:
+    def _stored_topic_id(self, asked: LeaderAndIsrPartition) -> bytes | None:
         """Before inter.broker.protocol.version 2.8 logs have no topic ids (usesTopicId)."""
         return asked.topic_id if self._context.settings.protocol.has_topic_ids else None
 

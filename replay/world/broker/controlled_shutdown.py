@@ -46,7 +46,7 @@ class ControlledShutdown(ControllerConnection):
         request = ControlledShutdownReceived(0, _VERSION, context.id, context.epoch)
         self._connect(controller).send(lambda number: ControllerRequest(number, request))
 
-    def _received(self, message: Message) -> None:
+    def _receive_response(self, message: Message) -> None:
         assert isinstance(message, ControllerResponse), message
         response = message.response
         assert isinstance(response, ControlledShutdownResponse), response

@@ -44,7 +44,7 @@ class ControllerConnection(ABC):
                 self._context.network,
                 self._context.process,
                 process,
-                self._received,
+                self._receive_response,
                 self._failed,
                 self._context.settings.socket_timeout_us,
             )
@@ -56,7 +56,7 @@ class ControllerConnection(ABC):
             peer.close()
 
     @abstractmethod
-    def _received(self, message: Message) -> None:
+    def _receive_response(self, message: Message) -> None:
         """A response of the controller."""
 
     @abstractmethod
@@ -93,7 +93,7 @@ class ControllerChannel(ControllerConnection):
         request, _ = self._queued
         self._connect(controller).send(lambda number: ControllerRequest(number, request))
 
-    def _received(self, message: Message) -> None:
+    def _receive_response(self, message: Message) -> None:
         assert isinstance(message, ControllerResponse), message
         if self._queued is None:
             return

@@ -182,7 +182,7 @@ class FetchSession:
             return messages.UNKNOWN_LEADER_EPOCH
         return error
 
-    def _read(self, name: Name, position: Position) -> FetchedPartition | None:
+    def _read_partition(self, name: Name, position: Position) -> FetchedPartition | None:
         """The response for a position, None if its reader has everything."""
         partition = self._find(name)
         if isinstance(partition, int):
@@ -203,7 +203,7 @@ class FetchSession:
         ready, self._ready = self._ready, {}
         number, fetched = self._waiting, []
         for name, position in ready.items():
-            one = self._read(name, position)
+            one = self._read_partition(name, position)
             if one is not None:
                 fetched.append(one)
                 if one.error or one.batches or one.diverging:
@@ -212,7 +212,7 @@ class FetchSession:
             return
         stale, self._stale = self._stale, {}
         for name, position in stale.items():
-            one = None if name in ready else self._read(name, position)
+            one = None if name in ready else self._read_partition(name, position)
             if one is not None:
                 fetched.append(one)
         self._waiting = 0

@@ -149,7 +149,7 @@ class Fetcher:
                 context.network,
                 context.process,
                 process_of(self._leader),
-                self._received,
+                self._receive_response,
                 self._failed,
                 context.settings.socket_timeout_us,
             )
@@ -172,7 +172,7 @@ class Fetcher:
 
     # Responses
 
-    def _received(self, message: Message) -> None:
+    def _receive_response(self, message: Message) -> None:
         write_us = self._context.write_us
         if write_us and isinstance(message, FetchResponse) and message.partitions:
             peer = self._peer
@@ -185,7 +185,7 @@ class Fetcher:
             return
         if isinstance(message, FetchResponse):
             for fetched in message.partitions:
-                self._fetched(fetched)
+                self._apply_fetch(fetched)
         else:
             assert isinstance(message, EpochEndsResponse), message
             for end in message.partitions:
@@ -194,7 +194,7 @@ class Fetcher:
         self._is_busy = False
         self._work()
 
-    def _fetched(self, fetched: FetchedPartition) -> None:
+    def _apply_fetch(self, fetched: FetchedPartition) -> None:
         """The response for one partition, unless something changed since the request."""
         name = fetched.name
         one = self._following.get(name)
@@ -204,7 +204,7 @@ class Fetcher:
             return
         partition = one.partition
         if fetched.error:
-            self._refused(name, one, fetched)
+            self._recover_from_error(name, one, fetched)
         elif fetched.diverging is not None:
             self._truncate(one, *fetched.diverging)
             self._changed[name] = one
@@ -215,7 +215,7 @@ class Fetcher:
                 self._changed[name] = one
             partition.follow_high_watermark(fetched.high_watermark)
 
-    def _refused(self, name: Name, one: _Following, fetched: FetchedPartition) -> None:
+    def _recover_from_error(self, name: Name, one: _Following, fetched: FetchedPartition) -> None:
         if fetched.error == messages.OFFSET_OUT_OF_RANGE:
             # fetchOffsetAndTruncate; the leader's log begins at 0.
             if fetched.leader_end >= one.partition.log.end:

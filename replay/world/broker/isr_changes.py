@@ -103,9 +103,9 @@ class AlterPartitions:
             broker_epoch=context.epoch,
             partitions=states,
         )
-        self._channel.send(request, self._answered)
+        self._channel.send(request, self._settle_proposals)
 
-    def _answered(self, response: ApiResponse) -> None:
+    def _settle_proposals(self, response: ApiResponse) -> None:
         """All proposals without an answer are sent again, and also what was proposed meanwhile."""
         assert isinstance(response, AlterPartitionResponse), response
         is_delayed = bool(response.error)
@@ -184,7 +184,7 @@ class ZooKeeperIsrChanges:
             (result,) = results
             if result.error == OK:
                 assert result.stat is not None
-                self._committed(partition, pending, state, result.stat.version)
+                self._commit_isr(partition, pending, state, result.stat.version)
             elif result.error == BAD_VERSION:
                 self._requests.submit(GetData(path), read)
             else:
@@ -196,12 +196,12 @@ class ZooKeeperIsrChanges:
             if version is None:
                 partition.isr_refused(pending, is_over=True)
             else:
-                self._committed(partition, pending, state, version)
+                self._commit_isr(partition, pending, state, version)
 
         data = znodes.write_state(state)
         self._requests.submit(SetData(path, data, state.partition_epoch), written)
 
-    def _committed(
+    def _commit_isr(
         self, partition: Partition, pending: PendingIsr, state: LeaderAndIsr, version: int
     ) -> None:
         self._unreported[partition.name] = None

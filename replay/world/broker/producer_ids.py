@@ -42,9 +42,9 @@ class ProducerIdBlocks:
             return
         context = self._context
         request = AllocateProducerIdsReceived(0, 0, context.id, context.epoch)
-        self._channel.send(request, self._answered)
+        self._channel.send(request, self._end_allocation)
 
-    def _answered(self, response: ApiResponse) -> None:
+    def _end_allocation(self, response: ApiResponse) -> None:
         self._is_busy = False
 
     def _read(self) -> None:
@@ -61,12 +61,12 @@ class ProducerIdBlocks:
         block = znodes.ProducerIds(self._context.id, first, first + _BLOCK_SIZE - 1)
         content = znodes.write_producer_ids(block)
         if found.stat is None:
-            self._requests.submit(Create(znodes.PRODUCER_IDS, content), self._written)
+            self._requests.submit(Create(znodes.PRODUCER_IDS, content), self._check_write)
         else:
             change = SetData(znodes.PRODUCER_IDS, content, found.stat.version)
-            self._requests.submit(change, self._written)
+            self._requests.submit(change, self._check_write)
 
-    def _written(self, results: tuple[Result, ...]) -> None:
+    def _check_write(self, results: tuple[Result, ...]) -> None:
         """If the reply to an earlier attempt was lost, its block is left out."""
         if results[0].error in (BAD_VERSION, NODE_EXISTS, NO_NODE):
             self._read()

@@ -71,10 +71,10 @@ class Registration:
     def _create(self) -> None:
         create = Create(self._path, b"", ephemeral=True)
         self._requests.submit(
-            Multi((create, SetData(self._path, self._make_data(), 0))), self._created
+            Multi((create, SetData(self._path, self._make_data(), 0))), self._check_creation
         )
 
-    def _created(self, results: tuple[Result, ...]) -> None:
+    def _check_creation(self, results: tuple[Result, ...]) -> None:
         error = results[0].error
         if error == OK:
             self._registered_in = self._session
@@ -82,11 +82,11 @@ class Registration:
             assert stat is not None
             self._on_registered(stat.czxid)
         elif error == NODE_EXISTS:
-            self._requests.submit(GetData(self._path), self._read)
+            self._requests.submit(GetData(self._path), self._check_owner)
         else:
             self._on_conflict()
 
-    def _read(self, results: tuple[Result, ...]) -> None:
+    def _check_owner(self, results: tuple[Result, ...]) -> None:
         (result,) = results
         if result.error == NO_NODE:
             self._create()

@@ -90,7 +90,7 @@ class BrokerRun:
         )
         self._requests.use(self._zookeeper)
         self._registration = Registration(
-            self._requests, spec.id, self._make_data, self._registered, self._conflict
+            self._requests, spec.id, self._make_data, self._on_registered, self._conflict
         )
         self._shutdown: ControlledShutdown | None = None
         disk.start()
@@ -165,7 +165,7 @@ class BrokerRun:
             self.crash("exit")
             self._on_end("exit")
 
-    def _registered(self, broker_epoch: int) -> None:
+    def _on_registered(self, broker_epoch: int) -> None:
         self._is_registered = True
         self.context.epoch = broker_epoch
         self._environment.observer.registered(self.context.process, broker_epoch)

@@ -231,7 +231,7 @@ class Ensemble:
         reply = self.state.apply(session.id, request, self.wall_ms)
         if is_lost:
             client.lose()
-        self._committed(session, request, reply)
+        self._publish_transaction(session, request, reply)
         self.after_write(client.process)
         return None if is_lost or client.is_over else reply
 
@@ -266,7 +266,7 @@ class Ensemble:
         id_ = self.state.create_session()
         session = Session(id_, client.process, timeout_ms, self.state.zxid)
         self.sessions.add(session, self.scheduler.now_us // MS)
-        self._committed(session, CreateSession(), Reply(self.state.zxid, ()))
+        self._publish_transaction(session, CreateSession(), Reply(self.state.zxid, ()))
         return session
 
     def _close(self, session: Session) -> Reply:
@@ -276,10 +276,10 @@ class Ensemble:
         self._closing.pop(session.id, None)
         if self.state.is_live(session.id):
             self.state.end_session(session.id)
-            self._committed(session, CloseSession(), Reply(self.state.zxid, ()))
+            self._publish_transaction(session, CloseSession(), Reply(self.state.zxid, ()))
         return Reply(self.state.zxid, ())
 
-    def _committed(
+    def _publish_transaction(
         self, session: Session, request: Write | Multi | CreateSession | CloseSession, reply: Reply
     ) -> None:
         state = self.state

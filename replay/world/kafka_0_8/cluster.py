@@ -132,7 +132,7 @@ class Cluster08:
         """Begin to start a broker."""
         process = self.brokers[broker]
         process.start(self.zookeeper.create_session())
-        self._deliver(process, "session", _connected(process.session))
+        self._deliver(process, "session", _session_connected(process.session))
 
     def stop(self, broker: int, *, session_ends: bool = True) -> None:
         """Kill a broker. Its session ends at once, or when `end_session` is called."""
@@ -156,13 +156,13 @@ class Cluster08:
         self.silent.pop(broker, None)
         self._deliver(process, "session", SessionExpired(process.session))
         process.session = self.zookeeper.create_session()
-        self._deliver(process, "session", _connected(process.session))
+        self._deliver(process, "session", _session_connected(process.session))
 
     def lose_connection(self, broker: int) -> None:
         """A broker loses its connection to ZooKeeper, which is restored at once."""
         process = self.brokers[broker]
         self._deliver(process, "session", SessionDisconnected(process.session, "reset"))
-        self._deliver(process, "session", _connected(process.session, renewed=True))
+        self._deliver(process, "session", _session_connected(process.session, renewed=True))
 
     # Clients
 
@@ -216,7 +216,7 @@ class Cluster08:
         """The command delete. Raises AdminError."""
         path = znodes.reassigned_topic_path(topic)
         moves = self.children(path) if self._exists(path) else None
-        stored = self._stored(topic)
+        stored = self._stored_partitions(topic)
         read = self.zookeeper.apply(self._admin, GetData(znodes.EPOCH), self.now_ms).result
         epoch = StoredEpoch(read.data or b"", read.stat.version) if read.stat else None
         self._write(
@@ -241,7 +241,7 @@ class Cluster08:
         numbers = map(parse_natural, self.children(path))
         return [one for one in numbers if one is not None]
 
-    def _stored(self, topic: str) -> dict[int, StoredPartition]:
+    def _stored_partitions(self, topic: str) -> dict[int, StoredPartition]:
         found = {}
         for number in self._numbers(znodes.topic_path(topic)):
             name = (topic, number)
@@ -409,7 +409,7 @@ class Cluster08:
             self._deliver(self.brokers[follower], "fetch", event, records)
 
 
-def _connected(session: int, *, renewed: bool = False) -> SessionConnected:
+def _session_connected(session: int, *, renewed: bool = False) -> SessionConnected:
     return SessionConnected(session, _SESSION_TIMEOUT_MS, "world:2181", renewed)
 
 

@@ -18,11 +18,11 @@ async def play(stage: Stage) -> None:
     """All scenes with their checks. Raises DemoFailed, TimeoutError, LabError."""
     await stage.start(BROKER_CONFIG)
     await stage.take_over()
-    _heading("The committed offset: what a consumer may read")
+    _print_heading("The committed offset: what a consumer may read")
     committed = await committed_offset.play(stage)
     console.print(committed.table())
     _check(committed.faults())
-    _heading("acks 0, 1 and all: the leader dies while a follower lags")
+    _print_heading("acks 0, 1 and all: the leader dies while a follower lags")
     killed = await leader_killed.play(stage)
     console.print(killed.table())
     console.print(
@@ -30,7 +30,7 @@ async def play(stage: Stage) -> None:
         "elsewhere in the log, or were read twice."
     )
     _check(killed.faults())
-    _heading("The leader is the only in-sync replica")
+    _print_heading("The leader is the only in-sync replica")
     only = await only_replica.play(stage)
     console.print(only.table())
     console.print(only.offsets())
@@ -39,7 +39,7 @@ async def play(stage: Stage) -> None:
     await stage.replay()
 
 
-def _heading(text: str) -> None:
+def _print_heading(text: str) -> None:
     console.print(f"\n[bold]{text}[/bold]")
 
 

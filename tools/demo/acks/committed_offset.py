@@ -114,7 +114,7 @@ async def play(stage: Stage) -> Result:
         stage.say(f"broker {SUCCESSOR} leads; it wrote the next record at {result.later_at}")
         await leader.start()
         await until_led(stage, TOPIC, SUCCESSOR, isr=(LEADER, SUCCESSOR, THIRD))
-        result.read = _read_by(reader)
+        result.read = _records_read_by(reader)
     for broker in replicas:
         await until_end(stage, broker, TOPIC, len(FIRST) + 1)
         result.ends_after[broker.broker_id] = await log_end_offset(broker, TOPIC)
@@ -136,7 +136,7 @@ async def _write_on_leader_alone(
     await asyncio.sleep(READ_SECONDS)
     result.ends[LEADER] = await log_end_offset(leader, TOPIC)
     result.committed = await committed_offset(leader, TOPIC) - 1
-    result.read_before = _read_by(reader)
+    result.read_before = _records_read_by(reader)
     stage.say(
         f"brokers {SUCCESSOR} and {THIRD} paused: the leader alone has offset "
         f"{result.acknowledged_at}, acknowledged with acks=1"
@@ -150,5 +150,5 @@ async def _until_read(stage: Stage, reader: TopicReader, count: int) -> None:
     await stage.until(has_read, f"the consumer reads {count} records")
 
 
-def _read_by(reader: TopicReader) -> Read:
+def _records_read_by(reader: TopicReader) -> Read:
     return [(place.offset, value.decode()) for place, value in reader.read]

@@ -54,7 +54,7 @@ async def load_acls(controller: Controller) -> None:
             max(await list_numbered_notifications(controller, one, _RULE), default="")
             for one in ACL_CHANGES
         ]
-        await _read(controller, await _patterns(controller))
+        await _read_acl_znodes(controller, await _patterns(controller))
     except ProcedureError as unlisted:
         _deny_everything(controller, unlisted)
 
@@ -78,12 +78,12 @@ async def process_acl_changes(controller: Controller) -> None:
         await load_acls(controller)
         return
     try:
-        await _read_changed(controller)
+        await _read_changed_acls(controller)
     except ProcedureError as unlisted:
         _deny_everything(controller, unlisted)
 
 
-async def _read_changed(controller: Controller) -> None:
+async def _read_changed_acls(controller: Controller) -> None:
     context = controller.context
     new: list[str] = []
     latest = list(context.acl_changes)
@@ -98,7 +98,7 @@ async def _read_changed(controller: Controller) -> None:
     if len(changes) < len(new):
         # A notification is gone or cannot be read: any ACLs may have changed.
         changed |= dict.fromkeys([*context.acls.acls, *await _patterns(controller)])
-    await _read(controller, [one for one in changed if one is not None])
+    await _read_acl_znodes(controller, [one for one in changed if one is not None])
     # A change is processed only now: if a read failed, the next change has it read again.
     context.acl_changes = latest
 
@@ -110,7 +110,7 @@ def _deny_everything(controller: Controller, unlisted: ProcedureError) -> None:
         controller.context.acls.set(pattern, (DENIES_ALL,))
 
 
-async def _read(controller: Controller, patterns: list[ResourcePattern]) -> None:
+async def _read_acl_znodes(controller: Controller, patterns: list[ResourcePattern]) -> None:
     """Read these patterns. Where the content cannot be used, everything is denied."""
     paths = [acls_path(one) for one in patterns]
     found = await read_znodes(controller, paths, _RULE, may_be_denied=True)
@@ -184,7 +184,7 @@ class TopicCheck:
 
     def report(self) -> None:
         """Report the topics that were refused: the first names, and the number of others."""
-        texts = [f"{why} {_listed(list(topics))}" for why, topics in self._refused.items()]
+        texts = [f"{why} {_topics_text(list(topics))}" for why, topics in self._refused.items()]
         if texts:
             _report(self._controller, self._request, "; ".join(texts))
 
@@ -197,7 +197,7 @@ def creation_check(controller: Controller, request: ReceivedRequest) -> TopicChe
     return TopicCheck(controller, request, operation, allows_all=allows_all)
 
 
-def _listed(topics: list[str]) -> str:
+def _topics_text(topics: list[str]) -> str:
     """The first topics, and how many more there are. Clients can send names that are too long."""
     first = ", ".join(one[:LENGTH_MAX] for one in topics[:_SHOWN])
     rest = len(topics) - _SHOWN

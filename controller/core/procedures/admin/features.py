@@ -46,7 +46,7 @@ async def process_update_features(controller: Controller, asked: UpdateFeaturesR
     for update in asked.updates:
         # If a feature is named twice, the first update counts.
         if update.feature not in answers:
-            answers[update.feature] = _judged(update, present.levels)
+            answers[update.feature] = _update_result(update, present.levels)
             if not answers[update.feature].error:
                 del wanted[update.feature]
     is_dry = asked.validate_only and VALIDATE_ONLY_CHANGES_NOTHING.applies(controller.configuration)
@@ -57,7 +57,7 @@ async def process_update_features(controller: Controller, asked: UpdateFeaturesR
         if error != OK:
             text = f"the features cannot be written (ZooKeeper code {error}): ask again"
             controller.notice("error", "features_not_written", znodes.FEATURE, text)
-            answers = {name: _failed(answer) for name, answer in answers.items()}
+            answers = {name: _as_failed_result(answer) for name, answer in answers.items()}
     answered = tuple(answers.values())
     answer = UpdateFeaturesResponse(asked.request, error_codes.NONE, None, answered)
     send_response(controller, answer, _RULE)
@@ -76,7 +76,7 @@ def _present(controller: Controller, error: int, data: bytes | None) -> znodes.F
     return znodes.Features(True)
 
 
-def _judged(update: FeatureUpdate, levels: dict[str, int]) -> TopicResult:
+def _update_result(update: FeatureUpdate, levels: dict[str, int]) -> TopicResult:
     try:
         _judge(update, levels.get(update.feature))
     except RequestRefused as refused:
@@ -135,7 +135,7 @@ def _problem_with_level(update: FeatureUpdate, existing: int | None) -> str:
     return ""
 
 
-def _failed(answer: TopicResult) -> TopicResult:
+def _as_failed_result(answer: TopicResult) -> TopicResult:
     if answer.error:
         return answer
     return TopicResult(answer.name, error_codes.FEATURE_UPDATE_FAILED, _FAILED)

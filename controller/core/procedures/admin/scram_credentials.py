@@ -53,7 +53,7 @@ async def process_alter_scram_credentials(
 
     KafkaApis.handleAlterUserScramCredentialsRequest.
     """
-    answers = _judged(asked)
+    answers = _invalid_user_results(asked)
     named = [one.user for one in asked.upsertions] + [one.user for one in asked.deletions]
     users = [user for user in dict.fromkeys(named) if user not in answers]
     configs = await _present(controller, users, answers)
@@ -71,7 +71,7 @@ async def process_alter_scram_credentials(
 # Validation -------------------------------------------------------------------------------------
 
 
-def _judged(asked: AlterUserScramCredentialsReceived) -> Results:
+def _invalid_user_results(asked: AlterUserScramCredentialsReceived) -> Results:
     """The users whose alterations are invalid, whatever ZooKeeper has."""
     answers: Results = {}
     deletions: list[Alteration] = [*asked.deletions]
@@ -144,7 +144,7 @@ def _alter(asked: AlterUserScramCredentialsReceived, configs: Configs, answers: 
             answers.setdefault(one.user, UserResult(one.user, error_codes.RESOURCE_NOT_FOUND, text))
     upsertions = [one for one in asked.upsertions if one.user in configs.keys() - answers.keys()]
     if not all(one.credential for one in upsertions):
-        answers |= {user: _failed(user) for user in configs if user not in answers}
+        answers |= {user: _failed_result(user) for user in configs if user not in answers}
     for one in deletions:
         configs[one.user].pop(names.get(one.mechanism, ""), None)
     for upsertion in upsertions:
@@ -205,8 +205,8 @@ async def _announce(controller: Controller, users: Iterable[str], answers: Resul
 
 def _fail(controller: Controller, user: str, text: str, answers: Results) -> None:
     controller.notice("error", "credentials_not_altered", znodes.user_config_path(user), text)
-    answers[user] = _failed(user)
+    answers[user] = _failed_result(user)
 
 
-def _failed(user: str) -> UserResult:
+def _failed_result(user: str) -> UserResult:
     return UserResult(user, error_codes.UNKNOWN_SERVER_ERROR, _FAILED)

@@ -71,7 +71,7 @@ def respond_when_done(controller: Controller, waiting: WaitingRequest, rule: str
             send_response(controller, _incomplete(context, longest), "too many requests wait")
     else:
         late = [topic for topic, _ in waiting.leaderless] + waiting.undeleted
-        send_response(controller, _timed_out(waiting.answer, late), rule)
+        send_response(controller, _timed_out_response(waiting.answer, late), rule)
 
 
 def respond_to_completed(controller: Controller) -> None:
@@ -194,7 +194,7 @@ def time_out(controller: Controller, timer: str) -> None:
         _conclude(
             controller,
             pending,
-            answer if pending.has_response else _unpropagated(answer),
+            answer if pending.has_response else _unpropagated_response(answer),
             _RULE,
         )
         return
@@ -222,15 +222,17 @@ def _incomplete(context: ControllerContext, waiting: WaitingRequest) -> WaitingR
     """The answer that names the topics that are not done by now."""
     leaderless = [one[0] for one in waiting.leaderless if not context.is_led(*one)]
     undeleted = [one for one in waiting.undeleted if context.is_in_metadata(one)]
-    return _timed_out(waiting.answer, leaderless + undeleted)
+    return _timed_out_response(waiting.answer, leaderless + undeleted)
 
 
-def _unpropagated(
+def _unpropagated_response(
     answer: WaitingResponse | ElectLeadersResponse,
 ) -> WaitingResponse | ElectLeadersResponse:
     """The answer if no broker knows the outcome."""
     if not isinstance(answer, ElectLeadersResponse):
-        return _timed_out(answer, [one.name for one in answer.topics if one.name and not one.error])
+        return _timed_out_response(
+            answer, [one.name for one in answer.topics if one.name and not one.error]
+        )
     late = (
         one if one.error else PartitionResult(one.topic, one.partition, REQUEST_TIMED_OUT)
         for one in answer.partitions
@@ -238,7 +240,7 @@ def _unpropagated(
     return ElectLeadersResponse(answer.request, answer.error, tuple(late))
 
 
-def _timed_out(answer: WaitingResponse, topics: list[str]) -> WaitingResponse:
+def _timed_out_response(answer: WaitingResponse, topics: list[str]) -> WaitingResponse:
     """The answer with REQUEST_TIMED_OUT for these topics."""
     late, error = dict.fromkeys(topics), REQUEST_TIMED_OUT
     match answer:

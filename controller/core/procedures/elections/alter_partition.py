@@ -34,7 +34,9 @@ async def process_alter_partition(
     if error:
         controller.issue(AlterPartitionResponse(asked.request, error), Reason(_RULE))
         return []
-    named = [_named(controller.context, asked.version, one) for one in asked.partitions]
+    named = [
+        _topic_and_partition(controller.context, asked.version, one) for one in asked.partitions
+    ]
     proposals = _proposals(controller, asked, named)
     verdicts = _judge_all(controller, asked, proposals)
     await _write(controller, proposals, verdicts)
@@ -57,7 +59,9 @@ def accepted_partitions(
     """The partitions whose state a request would write; changes nothing."""
     if not controller.is_active or _error_of_request(controller, asked):
         return set()
-    named = [_named(controller.context, asked.version, one) for one in asked.partitions]
+    named = [
+        _topic_and_partition(controller.context, asked.version, one) for one in asked.partitions
+    ]
     proposals = _proposals(controller, asked, named)
     verdicts = _judge_all(controller, asked, proposals)
     return {partition.key for partition in proposals if partition not in verdicts}
@@ -114,7 +118,7 @@ def _topic_named(context: ControllerContext, version: int, one: ProposedState) -
     return context.topics.get(one.topic)
 
 
-def _named(
+def _topic_and_partition(
     context: ControllerContext, version: int, one: ProposedState
 ) -> tuple[Topic | None, Partition | None]:
     """The topic and the partition of a proposal; None if unknown."""

@@ -147,11 +147,11 @@ async def elect_leaders(
     if lost := {one: unclean[one].passed_over for one in elected if one in unclean}:
         names = listed(list(lost))
         text = f"{strategy.name}: the new leader of {names} was not in sync: records may be lost"
-        controller.notice("warning", "unclean_leader", names, f"{text}{_passed_over(lost)}")
+        controller.notice("warning", "unclean_leader", names, f"{text}{_passed_over_text(lost)}")
     return results
 
 
-def _passed_over(lost: dict[Partition, Ineligible]) -> str:
+def _passed_over_text(lost: dict[Partition, Ineligible]) -> str:
     """Why replicas were passed over in unclean elections, in parentheses. The new leader itself is
     one of them: it was not in sync."""
     reasons = [(one, _in_words(why)) for one, why in lost.items()]
@@ -174,10 +174,12 @@ async def _elect_once(
     """One round. Returns the partitions whose version did not match. `unclean` collects those whose
     new leader was not in sync."""
     states = await read_states(controller, partitions, strategy.name, failures)
-    originals = await _cancelled(controller, partitions)
+    originals = await _originals_of_cancelled(controller, partitions)
     permitted = await with_unclean_permission(controller, states, strategy, failures)
     unclean_ones = [one.partition for one in permitted if one.allow_unclean]
-    originals |= await _replaced(controller, [one for one in unclean_ones if one not in originals])
+    originals |= await _originals_of_replaced(
+        controller, [one for one in unclean_ones if one not in originals]
+    )
     inputs = permitted
     if originals:
         inputs = [one._replace(originals=originals.get(one.partition, ())) for one in permitted]
@@ -225,7 +227,7 @@ async def _elect_once(
     return again
 
 
-async def _cancelled(
+async def _originals_of_cancelled(
     controller: Controller, partitions: list[Partition]
 ) -> dict[Partition, tuple[int, ...]]:
     """The originals of the partitions whose reassignment /admin/reassign_cancel cancels.
@@ -249,7 +251,7 @@ async def _cancelled(
     return cancelled | {one: one.assignment.origin for one in older}
 
 
-async def _replaced(
+async def _originals_of_replaced(
     controller: Controller, partitions: list[Partition]
 ) -> dict[Partition, tuple[int, ...]]:
     """The originals of the partitions that are rolled back because an entry of

@@ -33,7 +33,11 @@ Name = tuple[str, int]
 async def process_elect_leaders(controller: Controller, asked: ElectLeadersReceived) -> None:
     """Elect for the partitions that need it, and answer for each partition."""
     context, rule = controller.context, asked.rule
-    names = _led(context) if asked.partitions is None else list(dict.fromkeys(asked.partitions))
+    names = (
+        _partitions_with_leadership(context)
+        if asked.partitions is None
+        else list(dict.fromkeys(asked.partitions))
+    )
     verdicts = {name: _judge(controller, name, asked.election) for name in names}
     needing = [one for one in verdicts.values() if isinstance(one, Partition)]
     strategy = _STRATEGIES[asked.election]
@@ -52,7 +56,7 @@ async def process_elect_leaders(controller: Controller, asked: ElectLeadersRecei
         send_response(controller, answer, rule)
 
 
-def _led(context: ControllerContext) -> list[Name]:
+def _partitions_with_leadership(context: ControllerContext) -> list[Name]:
     """The partitions that brokers know: Kafka takes all of a broker's metadata (KB 11.5)."""
     staying = (one for one in context.partitions() if not context.is_queued(one))
     return [one.key for one in sorted_partitions(staying) if one.leadership is not None]
@@ -117,7 +121,7 @@ async def resume_election(controller: Controller) -> None:
     KB 3.9, 3.9.1; at failover KB 6.2 step 13, where Kafka requests the deletion whether or not the
     znode exists. The deletion fires the watch, after which the controller reads the next request.
     """
-    names = await _read(controller)
+    names = await _read_election_request(controller)
     verdicts = {name: _judge(controller, name, "preferred") for name in names}
     for (topic, number), verdict in verdicts.items():
         if isinstance(verdict, PartitionResult) and verdict.message:
@@ -134,7 +138,7 @@ async def resume_election(controller: Controller) -> None:
         controller.notice("error", "request_stays", _PATH, text)
 
 
-async def _read(controller: Controller) -> list[Name]:
+async def _read_election_request(controller: Controller) -> list[Name]:
     """The partitions in the znode; none if it does not exist."""
     found = await read_znodes(controller, [_PATH], _RULE)
     if found.errors[0] != OK:

@@ -57,7 +57,7 @@ async def change_replicas(
     with unsent_kept(controller, REPLICAS, batch):
         for broker in controller.order.brokers(replicas):
             controller.observer.moves_replicas(broker, replicas[broker], target, rule)
-            others = _unprepared(broker, replicas[broker], prepared)
+            others = _unprepared_partitions(broker, replicas[broker], prepared)
             valid = await _valid(broker, others, target, failures)
             if target is ReplicaState.ONLINE:
                 await _bring_online(broker, valid, batch)
@@ -71,7 +71,9 @@ async def change_replicas(
     await send_in_slices(controller, batch)
 
 
-def _unprepared(broker: int, partitions: list[Partition], prepared: Prepared) -> list[Partition]:
+def _unprepared_partitions(
+    broker: int, partitions: list[Partition], prepared: Prepared
+) -> list[Partition]:
     known = sum(len(one.online.get(broker, ())) for one in prepared.values())
     if known == len(partitions):
         return []
@@ -187,13 +189,15 @@ async def _take_offline(
     for place, partition in enumerate(await _remove_from_isr(controller, broker, led, rule)):
         is_notified = notifies_unchanged or partition.leadership != before[partition]
         if is_notified and not context.is_queued(partition):
-            batch.add_leader_and_isr(_remaining(partition, broker), partition, is_new=False)
+            batch.add_leader_and_isr(
+                _remaining_replicas(partition, broker), partition, is_new=False
+            )
         partition.set_replica_state(broker, ReplicaState.OFFLINE)
         if place % SLICE_SIZE == SLICE_SIZE - 1:
             await suspend(SLICE)
 
 
-def _remaining(partition: Partition, broker: int) -> list[int]:
+def _remaining_replicas(partition: Partition, broker: int) -> list[int]:
     return [one for one in partition.assignment.replicas if one != broker]
 
 

@@ -111,7 +111,7 @@ async def write_recorded(
     for one in moves:
         topic = one.partition.topic
         reason, later = reasons[one.partition], written[topic]
-        group = _checked(controller, one, reason, later) or _recorded(
+        group = _move_with_topic_check(controller, one, reason, later) or _move_with_topic_write(
             controller, one, reason, later
         )
         groups.append(group)
@@ -128,7 +128,7 @@ async def write_recorded(
     lost = [one for one in moves if unknown.get(one.partition)]
     # An assignment that does not change says nothing about its record.
     changed = [one for one in lost if one.assignment != before[one.partition]]
-    stored = await _stored(controller, changed)
+    stored = await _adopt_stored_assignments(controller, changed)
     for one in moves:
         if one.partition in unknown and one.partition not in stored:
             try:
@@ -141,7 +141,9 @@ async def write_recorded(
     return errors
 
 
-async def _stored(controller: Controller, moves: list[NewAssignment]) -> dict[Partition, None]:
+async def _adopt_stored_assignments(
+    controller: Controller, moves: list[NewAssignment]
+) -> dict[Partition, None]:
     """Take the assignments into the context that ZooKeeper has, of those whose reply was lost. The
     next write of the topic must contain them."""
     stored: dict[Partition, None] = {}
@@ -163,7 +165,7 @@ async def _write_one(controller: Controller, move: NewAssignment, reason: Reason
     """Write one assignment and its record in one multi. Partitions that another client has added to
     the topic meanwhile are created first. Raises ProcedureError."""
     topic = move.partition.topic
-    while not await write_with_record(controller, _recorded(controller, move, reason)):
+    while not await write_with_record(controller, _move_with_topic_write(controller, move, reason)):
         if await take_changes(controller, topic) is None:
             path = znodes.topic_path(topic.name)
             raise ProcedureError(f"{path} was changed by another client and cannot be read")
@@ -171,7 +173,7 @@ async def _write_one(controller: Controller, move: NewAssignment, reason: Reason
     move.partition.assignment = move.assignment
 
 
-def _checked(
+def _move_with_topic_check(
     controller: Controller, move: NewAssignment, reason: Reason, later: int
 ) -> RecordedMove | None:
     """The record of an assignment that does not change: the multi checks that the topic has not
@@ -185,7 +187,7 @@ def _checked(
     return RecordedMove(move.partition, move.record, check, reason)
 
 
-def _recorded(
+def _move_with_topic_write(
     controller: Controller, move: NewAssignment, reason: Reason, later: int = 0
 ) -> RecordedMove:
     """`later`: how many other writes of the topic are done first."""

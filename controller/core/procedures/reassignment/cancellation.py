@@ -127,9 +127,9 @@ async def cancel_entries(
     if was_removed:
         replaced = await replaced_by_entries(controller, controller.context.rollback_waiting)
         proceed = [one for one in under_way if one not in replaced]
-        await roll_back_names(controller, proceed, _removed_cause(zxid))
+        await roll_back_names(controller, proceed, _cause_of_deleted_znode(zxid))
         wait = [one for one in under_way if one in replaced]
-        await roll_back_names(controller, wait, _removed_cause(zxid, is_replaced=True))
+        await roll_back_names(controller, wait, _cause_of_deleted_znode(zxid, is_replaced=True))
     else:
         await roll_back_names(controller, list(under_way), _cause(controller, zxid))
     # A rollback has dropped a newer target of its partition. One that waits may be given up later.
@@ -179,7 +179,7 @@ def _cause(controller: Controller, zxid: int) -> RollbackCause:
     )
 
 
-def _removed_cause(zxid: int, *, is_replaced: bool = False) -> RollbackCause:
+def _cause_of_deleted_znode(zxid: int, *, is_replaced: bool = False) -> RollbackCause:
     """The cause of rollbacks for a znode that is already deleted: they do not wait. `is_replaced`:
     an entry of /admin/reassign_partitions_extra already waits for the same rollback."""
     if is_replaced:

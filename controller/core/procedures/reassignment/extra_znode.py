@@ -68,7 +68,7 @@ async def process_extra(controller: Controller) -> None:
     if not controller.configuration.has_kip_236:
         return
     context.extra_waits = False
-    extra, version = await _read(controller)
+    extra, version = await _read_extra_znode(controller)
     if await is_cancelled(controller):
         if version is not None:
             report_cancelled(controller, _PATH, extra)
@@ -127,7 +127,7 @@ def _cause(controller: Controller, target: tuple[int, ...]) -> RollbackCause:
     )
 
 
-async def _read(controller: Controller) -> tuple[Entries, int | None]:
+async def _read_extra_znode(controller: Controller) -> tuple[Entries, int | None]:
     """The entries and the version; None: there is nothing to do. Watches the znode."""
     stats = await read_stats(controller, [_PATH], _RULE, watch=True)
     if stats.errors[0] != OK:

@@ -228,13 +228,13 @@ def _judge(
     if wrong:
         error = error_codes.INVALID_REPLICA_ASSIGNMENT
         return PartitionResult(asked.topic, asked.partition, error, wrong)
-    if refused := _refused_by_route(controller, asked, cancelled=cancelled):
+    if refused := _route_problem(controller, asked, cancelled=cancelled):
         error = error_codes.REASSIGNMENT_IN_PROGRESS
         return PartitionResult(asked.topic, asked.partition, error, refused)
     return current.reassign_to(asked.replicas)
 
 
-def _refused_by_route(controller: Controller, asked: ReassignmentTarget, *, cancelled: bool) -> str:
+def _route_problem(controller: Controller, asked: ReassignmentTarget, *, cancelled: bool) -> str:
     """A partition is reassigned by one route at a time, and by none while a cancellation exists."""
     if cancelled:
         return _CANCELLED
@@ -304,7 +304,9 @@ async def resume_reassignments(controller: Controller, legacy: LegacyZnode | Non
     ordered = controller.order.partitions(controller.context.reassigning)
     left = [one for one in ordered if one not in handled and not _is_in_progress(controller, one)]
     controller.context.informed_by_failover = {}
-    await _resume(controller, [NewAssignment(one, _resumed(controller, one)) for one in left])
+    await _resume(
+        controller, [NewAssignment(one, _resumed_assignment(controller, one)) for one in left]
+    )
     await _inform_held(controller, left)
 
 
@@ -340,7 +342,7 @@ async def _resume(controller: Controller, moves: list[NewAssignment]) -> None:
         report_failed(controller, errors)
 
 
-def _resumed(controller: Controller, partition: Partition) -> Assignment:
+def _resumed_assignment(controller: Controller, partition: Partition) -> Assignment:
     """The current assignment; one without a target is cancelled (EMPTY_TARGET_REFUSED)."""
     assignment = partition.assignment
     if assignment.target or not EMPTY_TARGET_REFUSED.applies(controller.configuration):
@@ -404,7 +406,7 @@ async def _trigger_part(
             errors[name] = PartitionResult(*name, error, _UNKNOWN_PARTITION)
         else:
             wanted[partition] = assignment
-    for partition, (error, text) in (await _refused(controller, wanted)).items():
+    for partition, (error, text) in (await _refused_assignments(controller, wanted)).items():
         errors[partition.key] = PartitionResult(*partition.key, error, text)
         del wanted[partition]
     moves = [_move(controller, *one, by_api=by_api) for one in wanted.items()]
@@ -434,7 +436,7 @@ def _move(
     return NewAssignment(partition, assignment, record)
 
 
-async def _refused(
+async def _refused_assignments(
     controller: Controller, assignments: dict[Partition, Assignment]
 ) -> dict[Partition, tuple[int, str]]:
     """The assignments that no route may request, each with the error and message of the answer."""

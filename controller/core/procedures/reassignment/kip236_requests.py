@@ -239,7 +239,7 @@ async def _process(controller: Controller, queued: RequestZnode) -> bool:
     rejected: set[Name] = set()
     if legacy:
         entries = (await read_legacy(controller)).entries
-        unfounded = _unfounded(queued, entries)
+        unfounded = _unfounded_partitions(queued, entries)
         rejected = refuse_unfounded(controller, queued, entries)
     results = await submit(
         controller,
@@ -258,7 +258,7 @@ async def _process(controller: Controller, queued: RequestZnode) -> bool:
     return True
 
 
-def _unfounded(queued: RequestZnode, entries: Entries) -> set[Name]:
+def _unfounded_partitions(queued: RequestZnode, entries: Entries) -> set[Name]:
     """The partitions of a legacy request that have no such entry."""
     asked = queued.request.assignments
     return {name for name in asked if name not in entries or entries[name].replicas != asked[name]}
@@ -268,7 +268,7 @@ def refuse_unfounded(controller: Controller, queued: RequestZnode, entries: Entr
     """Refuse the partitions of a legacy request that have no such entry; returns them. After a lost
     reply an entry may have two requests, of which the first has ended: that is no refusal."""
     asked = queued.request.assignments
-    unfounded = _unfounded(queued, entries)
+    unfounded = _unfounded_partitions(queued, entries)
     refused = {name for name in unfounded if not _is_on(controller, name, asked[name])}
     for name in sorted(refused):
         why = f"{LEGACY} has no such entry"

@@ -27,7 +27,9 @@ async def raise_leader_epochs(controller: Controller, partitions: list[Partition
             if partition not in states:
                 text = f"the leader epoch of {partition} cannot be raised"
                 errors[partition] = ProcedureError(text)
-        raised = [(one, _raised(controller, one, state)) for one, state in states.items()]
+        raised = [
+            (one, _with_raised_epoch(controller, one, state)) for one, state in states.items()
+        ]
         choices = tuple(Choice(*one.key, state.leader, "same leader") for one, state in raised)
         remaining = []
         for partition, written, error in await write_states(
@@ -55,7 +57,9 @@ async def raise_and_send(controller: Controller, partitions: list[Partition], ru
     return errors
 
 
-def _raised(controller: Controller, partition: Partition, current: LeaderAndIsr) -> LeaderAndIsr:
+def _with_raised_epoch(
+    controller: Controller, partition: Partition, current: LeaderAndIsr
+) -> LeaderAndIsr:
     return LeaderAndIsr(
         current.leader,
         current.leader_epoch + 1,

@@ -201,7 +201,7 @@ async def process_legacy(controller: Controller) -> None:
     way are written again, and the records are checked, which may have been changed too.
     """
     legacy = await read_legacy(controller)
-    missing = _missing(controller, legacy.entries)
+    missing = _missing_entries(controller, legacy.entries)
     if not legacy.exists and not missing:
         return
     if cancel := await current_cancel(controller):
@@ -267,7 +267,7 @@ async def drop_not_begun(controller: Controller, names: Iterable[Name], zxid: in
         )
 
 
-def _missing(controller: Controller, entries: Entries) -> Entries:
+def _missing_entries(controller: Controller, entries: Entries) -> Entries:
     """The reassignments by this route without an entry, if all entries fit into the znode; the
     records are sufficient to continue them."""
     missing = entries_under_way(controller, entries)
@@ -331,13 +331,13 @@ async def adopt(controller: Controller, names: Iterable[Name], legacy: LegacyZno
     Returns the entries; they are read again if other controller events were handled meanwhile,
     which may have completed some. Raises ProcedureError if a record cannot be written.
     """
-    begun = _begun_elsewhere(controller, names, legacy)
+    begun = _missing_records(controller, names, legacy)
     await make_parents_of(controller, [one for one, _ in begun.values()])
     number = 0
     for number, part in enumerate(parts(controller, list(begun))):
         if number:
             await pause(controller)
-        still = _begun_elsewhere(controller, part, legacy)
+        still = _missing_records(controller, part, legacy)
         moves = [NewAssignment(one, one.assignment, record) for one, record in still.values()]
         errors = await write_recorded(controller, moves, _ADOPT, have_parents=True)
         if errors:
@@ -345,7 +345,7 @@ async def adopt(controller: Controller, names: Iterable[Name], legacy: LegacyZno
     return await read_legacy(controller) if number else legacy
 
 
-def _begun_elsewhere(
+def _missing_records(
     controller: Controller, names: Iterable[Name], legacy: LegacyZnode
 ) -> dict[Name, tuple[Partition, Reassignment]]:
     """Select the entries whose reassignment is under way without a record, and return the record of

@@ -174,7 +174,7 @@ async def _store(controller: Controller, moves: list[NewAssignment]) -> Errors:
         for partition, assignment, _ in changed:
             controller.observer.reassigns(partition, assignment)
         stored = {one.partition: one.partition.assignment for one in changed}
-        dropped = {one.partition: dropped for one in changed if (dropped := _unwanted(one))}
+        dropped = {one.partition: dropped for one in changed if (dropped := _dropped_replicas(one))}
         if dropped:
             errors = await _drop(controller, dropped)
             changed = [one for one in changed if one.partition not in errors]
@@ -185,7 +185,7 @@ async def _store(controller: Controller, moves: list[NewAssignment]) -> Errors:
             if partition not in errors:
                 controller.observer.stored(partition)
     else:
-        unwanted = {one.partition: _unwanted(one) for one in changed}
+        unwanted = {one.partition: _dropped_replicas(one) for one in changed}
         errors = await write_assignments(controller, changed)
         await _remove_replicas(
             controller, {one: unwanted[one] for one in unwanted if one not in errors}
@@ -196,7 +196,7 @@ async def _store(controller: Controller, moves: list[NewAssignment]) -> Errors:
     return errors
 
 
-def _unwanted(move: NewAssignment) -> tuple[int, ...]:
+def _dropped_replicas(move: NewAssignment) -> tuple[int, ...]:
     replicas = move.partition.replicas
     return tuple(one for one in replicas if one not in move.assignment.replicas)
 

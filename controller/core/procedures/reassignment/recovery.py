@@ -163,7 +163,7 @@ async def _begin(controller: Controller, sources: Sources) -> list[Partition]:
         else set[Name]()
         for queued in sources.requests
     ]
-    wanted, refused = _merged(controller, sources)
+    wanted, refused = _merge_submissions(controller, sources)
     before = dict(records)
     names = controller.order.names(wanted)
     results = await submit(controller, [wanted[name] for name in names])
@@ -184,7 +184,7 @@ def _requests(queued: RequestZnode, one: Submission) -> bool:
     return asked.legacy == one.legacy and asked.assignments.get(one.name) == one.target
 
 
-def _merged(
+def _merge_submissions(
     controller: Controller, sources: Sources
 ) -> tuple[dict[Name, Submission], list[Submission]]:
     """The new submissions, with the last target of the route that has the partition; and the
@@ -230,13 +230,13 @@ def _report_ignored(controller: Controller, one: Submission, before: Submission)
 
 async def _repair_entries(controller: Controller, legacy: LegacyZnode) -> None:
     """Write the entries again that a stock controller removed, with their originals."""
-    if _repaired(controller, legacy) != legacy.entries:
+    if _repaired_entries(controller, legacy) != legacy.entries:
         # A new reassignment may be complete already, and refused entries are removed.
         legacy = await read_legacy(controller)
-        repaired = _repaired(controller, legacy)
+        repaired = _repaired_entries(controller, legacy)
         if repaired != legacy.entries:
             await put_entries(controller, repaired, legacy.version)
 
 
-def _repaired(controller: Controller, legacy: LegacyZnode) -> Entries:
+def _repaired_entries(controller: Controller, legacy: LegacyZnode) -> Entries:
     return with_originals(controller, legacy.entries | entries_under_way(controller))

@@ -243,7 +243,7 @@ async def process_deletions(controller: Controller) -> None:
     for child in [child for child, one in context.deletions.items() if one.is_stored]:
         if child not in found.children:
             del context.deletions[child]
-    new = await _read_new(
+    new = await _read_new_deletions(
         controller, [one for one in found.children if one not in context.deletions]
     )
     context.deletions.update(new)
@@ -252,7 +252,9 @@ async def process_deletions(controller: Controller) -> None:
     await _remove_confirmed(controller)
 
 
-async def _read_new(controller: Controller, children: list[str]) -> dict[str, PendingDeletion]:
+async def _read_new_deletions(
+    controller: Controller, children: list[str]
+) -> dict[str, PendingDeletion]:
     paths = [deletion_path(one) for one in children]
     found = await read_znodes(controller, paths, _RULE)
     read: dict[str, PendingDeletion] = {}

@@ -140,7 +140,7 @@ async def roll_back(
         what = "not under way: the entry and the record are removed"
         _report_step(controller, 6, what, resting, cause)
         await _forget(controller, resting, cause)
-    routes = {one: _requested_by(controller, one) for one in rollback.partitions}
+    routes = {one: _requesting_route(controller, one) for one in rollback.partitions}
     for step in STEPS:
         if rollback.originals:
             await step(controller, rollback)
@@ -151,7 +151,7 @@ async def roll_back(
     return done
 
 
-def _requested_by(controller: Controller, partition: Partition) -> str:
+def _requesting_route(controller: Controller, partition: Partition) -> str:
     """Where the reassignment was requested; also of an entry that a stock controller has begun, and
     that has no record yet."""
     is_unrecorded = controller.context.unrecorded_entry(partition) is not None

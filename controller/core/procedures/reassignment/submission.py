@@ -91,7 +91,7 @@ def problem_with(controller: Controller, name: Name, target: tuple[int, ...]) ->
 
     A broker that is not registered may be restarting: the reassignment waits for it.
     """
-    if _existing(controller, name) is None:
+    if _existing_partition(controller, name) is None:
         return "The partition does not exist."
     if not target:
         return "The replica list is empty."
@@ -134,12 +134,12 @@ def reject(
 
 
 def _error_of(controller: Controller, name: Name) -> int:
-    if _existing(controller, name) is None:
+    if _existing_partition(controller, name) is None:
         return error_codes.UNKNOWN_TOPIC_OR_PARTITION
     return error_codes.INVALID_REPLICA_ASSIGNMENT
 
 
-def _existing(controller: Controller, name: Name) -> Partition | None:
+def _existing_partition(controller: Controller, name: Name) -> Partition | None:
     partition = controller.context.find(*name)
     if partition is None or not partition.replicas or controller.context.is_queued(partition):
         return None
@@ -172,7 +172,7 @@ async def _submit(
     wanted: dict[Partition, Submission] = {}
     for one in submissions:
         partition = controller.context.find(*one.name)
-        if refused := _refused(controller, partition, one):
+        if refused := _submission_problem(controller, partition, one):
             results[one.name] = _refuse(controller, one, refused)
         elif partition is not None:
             results[one.name] = SubmissionResult.UNDER_WAY
@@ -204,7 +204,9 @@ async def _submit(
     return results
 
 
-def _refused(controller: Controller, partition: Partition | None, one: Submission) -> str:
+def _submission_problem(
+    controller: Controller, partition: Partition | None, one: Submission
+) -> str:
     """Why a submission cannot be carried out, whatever the settings; empty: it can."""
     refused = problem_with(controller, one.name, one.target)
     if refused or partition is None:
@@ -227,7 +229,7 @@ def _moves(
         before = known.get(partition)
         if before is not None:
             record = Reassignment(one.target, before.top, one.legacy, before.original_replicas)
-            assignment = _changed(controller, partition, record, isrs[partition])
+            assignment = _retargeted_assignment(controller, partition, record, isrs[partition])
             source = source_of(controller, one)
             report_replaced(controller, partition, before.replicas, one.target, source)
             _report_dead(controller, partition, one.target)
@@ -264,7 +266,7 @@ def _check_min_insync_replicas(
     return False
 
 
-def _changed(
+def _retargeted_assignment(
     controller: Controller, partition: Partition, record: Reassignment, isr: tuple[int, ...]
 ) -> Assignment:
     """The assignment after a change of target: intermediate replicas are dropped."""

@@ -82,13 +82,13 @@ async def _try_to_remove(
         for name, entry in entries.items():
             if name not in kept:
                 removes(name, entry.replicas)
-        error = await _put_back(controller, remaining, found.versions[0])
+        error = await _write_remaining_entries(controller, remaining, found.versions[0])
         if error == BAD_VERSION:
             return False
         # If a client writes a removed entry again, it is a new one. The others stay as old.
         note_ages(controller, remaining if error == OK else {}, found.mzxids[0])
     else:
-        await _put_back(controller, remaining, ANY_VERSION)
+        await _write_remaining_entries(controller, remaining, ANY_VERSION)
     return True
 
 
@@ -109,7 +109,7 @@ def note_ages(controller: Controller, entries: Entries, mzxid: int) -> None:
     }
 
 
-async def _put_back(controller: Controller, remaining: Entries, version: int) -> int:
+async def _write_remaining_entries(controller: Controller, remaining: Entries, version: int) -> int:
     """Write the remaining entries, or delete the znode. Returns ZooKeeper's code."""
     reason = Reason(_RULE)
     if not remaining:

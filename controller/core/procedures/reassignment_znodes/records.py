@@ -128,7 +128,10 @@ async def write_with_records(
     last: dict[str, Create | SetData] = {}
     tried: list[RecordedMove] = []
     for one in moves:
-        put, checks = _put(one, is_known=one.partition in known), list[WriteOperation]()
+        put, checks = (
+            _record_operation(one, is_known=one.partition in known),
+            list[WriteOperation](),
+        )
         earlier = last.get(one.topic.path)
         if earlier is not None and one.topic.version != ANY_VERSION:
             if isinstance(earlier, SetData):
@@ -157,7 +160,7 @@ async def write_with_record(controller: Controller, move: RecordedMove) -> bool:
         found = await read_znodes(controller, [path], _RULE)
         is_known = found.errors[0] == OK
         is_same = is_known and _has_record(path, found.data[0], move.record)
-        puts: list[WriteOperation] = [] if is_same else [_put(move, is_known=is_known)]
+        puts: list[WriteOperation] = [] if is_same else [_record_operation(move, is_known=is_known)]
         errors = await write_together(controller, [*puts, move.topic], move.reason)
         if not any(errors):
             known[move.partition] = move.record
@@ -173,7 +176,7 @@ async def write_with_record(controller: Controller, move: RecordedMove) -> bool:
     )
 
 
-def _put(one: RecordedMove, *, is_known: bool) -> Create | SetData:
+def _record_operation(one: RecordedMove, *, is_known: bool) -> Create | SetData:
     path = znodes.reassignment_path(*one.partition.key)
     state = one.partition.leadership
     epoch = state.leader_epoch if state is not None else None

@@ -107,10 +107,10 @@ async def _judge_all(
             if not validate_only and not quota.admit(plan.partitions):
                 raise RequestRefused(error_codes.THROTTLING_QUOTA_EXCEEDED)
         except RequestRefused as why:
-            answers[topic.name] = _refused(topic.name, why)
+            answers[topic.name] = _refused_topic(topic.name, why)
             continue
         if validate_only:
-            answers[topic.name] = _created(plan, None)
+            answers[topic.name] = _created_topic(plan, None)
         else:
             names.add(topic.name)
             plans[topic.name] = plan
@@ -126,12 +126,12 @@ async def _create(controller: Controller, plans: list[TopicPlan]) -> Results:
     topics: dict[str, bytes] = {}
     for plan in plans:
         content = contents[plan.name]
-        answers[plan.name] = _created(plan, content.topic_id)
+        answers[plan.name] = _created_topic(plan, content.topic_id)
         topics[plan.name] = znodes.write_topic(content)
         try:
             check_size(plan.name, topics[plan.name])
         except RequestRefused as why:
-            answers[plan.name] = _refused(plan.name, why)
+            answers[plan.name] = _refused_topic(plan.name, why)
     await _write_configs(controller, plans, answers)
     await _write_topics(controller, topics, answers)
     return answers
@@ -197,12 +197,12 @@ async def _write_topics(controller: Controller, topics: dict[str, bytes], answer
     }
     for name, error in (await write_named(controller, creates, Reason(_RULE))).items():
         if error == NODE_EXISTS:
-            answers[name] = _refused(name, topic_exists_error(name))
+            answers[name] = _refused_topic(name, topic_exists_error(name))
         elif error != OK:
             answers[name] = _not_written(controller, name, creates[name].path, error)
 
 
-def _created(plan: TopicPlan, topic_id: bytes | None) -> CreatedTopic:
+def _created_topic(plan: TopicPlan, topic_id: bytes | None) -> CreatedTopic:
     return CreatedTopic(
         plan.name,
         topic_id=topic_id,
@@ -212,7 +212,7 @@ def _created(plan: TopicPlan, topic_id: bytes | None) -> CreatedTopic:
     )
 
 
-def _refused(name: str, why: RequestRefused) -> CreatedTopic:
+def _refused_topic(name: str, why: RequestRefused) -> CreatedTopic:
     return CreatedTopic(name, why.error, why.message)
 
 

@@ -164,7 +164,7 @@ def is_of_an_earlier_term(controller: Controller, epoch: int) -> bool:
     return epoch not in (0, controller.context.epoch)
 
 
-def _requested_again(controller: Controller, broker: int) -> set[tuple[str, int]]:
+def _deletions_in_flight(controller: Controller, broker: int) -> set[tuple[str, int]]:
     """The replicas whose deletion was requested after the request of this response, and not
     confirmed yet. A reassignment may have made the broker create a log again in between
     (DELETIONS_OF_THIS_TERM)."""
@@ -191,10 +191,10 @@ async def process_stop_replica_response(
     ]
     broker = answer.broker
     await fail_deletion(controller, {broker: [one for one in partitions if one.key in failed]})
-    unconfirmed = failed | _requested_again(controller, broker)
+    unconfirmed = failed | _deletions_in_flight(controller, broker)
     deleted = [one for one in partitions if one.key not in unconfirmed]
     if deleted:
-        done = {broker: _queued(controller.context, deleted)}
+        done = {broker: _queued_partitions(controller.context, deleted)}
         await change_replicas(controller, done, ReplicaState.DELETION_SUCCESSFUL, _RULE)
         await resume_deletions(controller)
 
@@ -202,7 +202,9 @@ async def process_stop_replica_response(
 async def fail_deletion(controller: Controller, replicas: Replicas) -> None:
     """Replicas could not be deleted; their topics wait (failReplicaDeletion, KB 8.2.3)."""
     context = controller.context
-    failed = {broker: _queued(context, partitions) for broker, partitions in replicas.items()}
+    failed = {
+        broker: _queued_partitions(context, partitions) for broker, partitions in replicas.items()
+    }
     if any(failed.values()):
         await change_replicas(controller, failed, ReplicaState.DELETION_INELIGIBLE, _RULE)
         topics = [one.topic.name for partitions in failed.values() for one in partitions]
@@ -220,7 +222,9 @@ async def resume_deletion_for(controller: Controller, topics: Iterable[str]) -> 
         await resume_deletions(controller)
 
 
-def _queued(context: ControllerContext, partitions: Iterable[Partition]) -> list[Partition]:
+def _queued_partitions(
+    context: ControllerContext, partitions: Iterable[Partition]
+) -> list[Partition]:
     return sorted_partitions(one for one in partitions if context.is_queued(one))
 
 

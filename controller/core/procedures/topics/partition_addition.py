@@ -187,7 +187,7 @@ def _grown(
         text = f"Topic already has {count} partitions."
         raise RequestRefused(error_codes.INVALID_PARTITIONS, text)
     if asked.assignments is None:
-        new = _chosen(topic, existing, asked.count - count, brokers)
+        new = _chosen_assignments(topic, existing, asked.count - count, brokers)
     else:
         new = asked.assignments
         _check_given(controller, existing, asked.count - count, new, brokers)
@@ -206,7 +206,7 @@ def _first_replicas(existing: Assignments) -> tuple[int, ...]:
     return existing[0].replicas
 
 
-def _chosen(
+def _chosen_assignments(
     topic: str, existing: Assignments, added: int, brokers: list[Broker]
 ) -> list[tuple[int, ...]]:
     """Continue the round robin of the topic's assignment, without random numbers."""

@@ -58,7 +58,7 @@ async def read_new_topics(controller: Controller, names: list[str], rule: str) -
     assignments that name the daemon are repaired, in one write for each topic.
     """
     read = await _read_contents(controller, names, rule)
-    wanted = await _with_ids(controller, await _repaired(controller, read.contents), rule)
+    wanted = await _with_ids(controller, await _repair_contents(controller, read.contents), rule)
     await _write_new(controller, read, wanted, rule)
     new = NewTopics([], [])
     for place, (name, content) in enumerate(wanted.items()):
@@ -85,7 +85,7 @@ async def _write_new(controller: Controller, read: ReadTopics, wanted: Contents,
         wanted.update((name, read.contents[name]) for name in failed if failed[name] != BAD_VERSION)
         names = [name for name in failed if failed[name] == BAD_VERSION]
         again = await _read_contents(controller, names, rule)
-        for name, content in (await _repaired(controller, again.contents)).items():
+        for name, content in (await _repair_contents(controller, again.contents)).items():
             has_content = bool(content.assignments)
             topic_id = content.topic_id or (wanted[name].topic_id if has_content else None)
             wanted[name] = TopicContent(content.assignments, topic_id)
@@ -106,11 +106,11 @@ async def read_added_partitions(controller: Controller, name: str, rule: str) ->
     topic = controller.context.topic(name)
     _take_id(controller, topic, read.contents[name])
     found = read.contents[name].assignments
-    added = _added(controller, topic, found)
+    added = _added_partitions(controller, topic, found)
     repaired = repair_assignments(controller, name, added)
-    restored = _restored(controller, topic, found)
+    restored = _restored_assignments(controller, topic, found)
     if name in read.versions:
-        restored |= _changed_while_moving(controller, topic, found, read.data[name])
+        restored |= _assignments_kept_while_moving(controller, topic, found, read.data[name])
     has_lost_id = _report_lost_id(controller, topic, read.contents[name])
     if restored or repaired is not added or has_lost_id:
         whole = TopicContent(found | repaired | restored, topic.id)
@@ -128,7 +128,7 @@ def _take_id(controller: Controller, topic: Topic, content: TopicContent) -> Non
         controller.context.add_known_topic(topic.name, content.topic_id)
 
 
-def _added(
+def _added_partitions(
     controller: Controller, topic: Topic, found: dict[int, Assignment]
 ) -> dict[int, Assignment]:
     """The partitions in the znode of a topic that are new."""
@@ -152,7 +152,7 @@ def _report_lost_id(controller: Controller, topic: Topic, content: TopicContent)
     return True
 
 
-def _restored(
+def _restored_assignments(
     controller: Controller, topic: Topic, found: dict[int, Assignment]
 ) -> dict[int, Assignment]:
     """The known assignments of the partitions that a client assigned to the daemon: a stock
@@ -170,7 +170,7 @@ def _restored(
     return restored
 
 
-def _changed_while_moving(
+def _assignments_kept_while_moving(
     controller: Controller, topic: Topic, found: dict[int, Assignment], data: bytes | None
 ) -> dict[int, Assignment]:
     """The known assignments of the partitions that another client changed while a partition of the
@@ -361,7 +361,7 @@ async def take_changes(controller: Controller, topic: Topic) -> TopicContent | N
     if topic.name not in controller.context.queued_for_deletion:
         _take_id(controller, topic, content)
         _report_lost_id(controller, topic, content)
-        added = _added(controller, topic, content.assignments)
+        added = _added_partitions(controller, topic, content.assignments)
         added = repair_assignments(controller, topic.name, added)
         await take_partitions(controller, _assign(controller, topic, added))
     return content
@@ -423,7 +423,7 @@ def _names(topic: str, numbers: list[int]) -> str:
     return listed_names([(topic, number) for number in numbers])
 
 
-async def _repaired(controller: Controller, contents: Contents) -> Contents:
+async def _repair_contents(controller: Controller, contents: Contents) -> Contents:
     repaired = {}
     for place, (name, content) in enumerate(contents.items(), 1):
         assignments = repair_assignments(controller, name, content.assignments)

@@ -28,7 +28,7 @@ async def process_isr_changes(controller: Controller) -> None:
     """
     context = controller.context
     paths = await list_notifications(controller, znodes.ISR_CHANGES, _RULE)
-    announced = await _announced(controller, paths)
+    announced = await _read_notified_partitions(controller, paths)
     if announced:
         partitions = _known_partitions(controller, announced)
         failures = Failures(controller, "isr_change_not_read")
@@ -55,7 +55,9 @@ async def _continue(controller: Controller, partitions: list[Partition]) -> None
         controller.enqueue(PartitionReassignmentIsrChange(*moving[0], tuple(moving[1:])))
 
 
-async def _announced(controller: Controller, paths: list[str]) -> list[tuple[str, int]]:
+async def _read_notified_partitions(
+    controller: Controller, paths: list[str]
+) -> list[tuple[str, int]]:
     """Topic and number of the partitions in the notifications."""
     contents = await read_contents(controller, paths, _RULE, znodes.read_isr_change)
     return [name for names in contents.values() for name in names]

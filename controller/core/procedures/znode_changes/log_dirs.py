@@ -49,12 +49,12 @@ async def process_leader_and_isr_response(
         partition: None
         for topic, number, code in answer.partition_errors
         if code == error_codes.KAFKA_STORAGE_ERROR
-        and (partition := _named(controller, topic, number)) is not None
+        and (partition := _find_partition(controller, topic, number)) is not None
     }
     in_error = {
         (partition.topic.name, number)
         for topic, number, _ in answer.partition_errors
-        if (partition := _named(controller, topic, number)) is not None
+        if (partition := _find_partition(controller, topic, number)) is not None
     }
     well = {
         partition: None
@@ -81,7 +81,7 @@ async def process_leader_and_isr_response(
         retry_waiting_rollbacks(controller)
 
 
-def _named(controller: Controller, topic: str, number: int) -> Partition | None:
+def _find_partition(controller: Controller, topic: str, number: int) -> Partition | None:
     """The partition of a response: by topic name, or by topic id in hex."""
     context = controller.context
     if topic in context.topics:

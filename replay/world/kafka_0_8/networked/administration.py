@@ -63,19 +63,19 @@ class _Command:
         except StopIteration as end:
             if end.value:
                 writes = Multi(tuple(end.value))
-                self._admin.zookeeper.submit(writes, self._written)
+                self._admin.zookeeper.submit(writes, self._check_write)
             return
         except AdminError:
             return
-        self._admin.zookeeper.submit(request, self._received)
+        self._admin.zookeeper.submit(request, self._receive_reply)
 
-    def _received(self, reply: Reply | None) -> None:
+    def _receive_reply(self, reply: Reply | None) -> None:
         if reply is None:
             self._retry()
         else:
             self._advance(lambda: self._reads.send(reply.result))
 
-    def _written(self, reply: Reply | None) -> None:
+    def _check_write(self, reply: Reply | None) -> None:
         if reply is None or any(one.error == BAD_VERSION for one in reply.results):
             self._retry()
 
@@ -96,7 +96,7 @@ def _commands(act: AdminAct08) -> list[Callable[[], Reads]]:
         case DeleteTopic(topic=topic):
             return [lambda: _delete_topic(topic)]
         case Reassign(targets=targets):
-            return [_reassigning(one) for one in targets]
+            return [_reassignment_command(one) for one in targets]
         case WriteZnode(path=path, data=data):
             return [lambda: _write(path, data.encode())]
         case _:
@@ -163,7 +163,7 @@ def _write(path: str, data: bytes) -> Reads:
     return create if parent in existing else [Create(parent), *create]
 
 
-def _reassigning(target: Target) -> Callable[[], Reads]:
+def _reassignment_command(target: Target) -> Callable[[], Reads]:
     return lambda: _reassign((target.topic, target.partition), target.replicas)
 
 

@@ -181,7 +181,7 @@ class _Run:
         self._is_busy = False
         self._expired = 0
         self._timers = FoldTimers(
-            self.clock, lambda timer: self._put(TimerFired(timer), f"timer:{timer}")
+            self.clock, lambda timer: self._queue_event(TimerFired(timer), f"timer:{timer}")
         )
         self._requests = 0
         self._asked: dict[int, Respond] = {}
@@ -223,9 +223,9 @@ class _Run:
             return
         if isinstance(event, SessionExpired):
             self._expired += 1
-        self._put(event, channel)
+        self._queue_event(event, channel)
 
-    def _put(self, event: BrokerEvent, channel: str, records: Sequence[str] = ()) -> None:
+    def _queue_event(self, event: BrokerEvent, channel: str, records: Sequence[str] = ()) -> None:
         self._inbox.append((channel, event, list(records)))
         if not self._is_busy:
             self._is_busy = True
@@ -256,7 +256,7 @@ class _Run:
         """Put the event of a request, and call `respond` with the response of the fold."""
         self._requests += 1
         self._asked[self._requests] = respond
-        self._put(make(self._requests), "client", [str(one) for one in records])
+        self._queue_event(make(self._requests), "client", [str(one) for one in records])
 
     def read_znodes(self, paths: tuple[str, ...], found: Callable[[ZnodesRead], None]) -> None:
         """Read znodes for a client."""
@@ -339,18 +339,18 @@ class _Run:
                     observer.log_deleted(self._process, name)
                 if is_earlier or not was_there:
                     observer.log_created(self._process, name, None)
-                self._put(LogOpened(id, *store.open_log(name, czxid)), "log")
+                self._queue_event(LogOpened(id, *store.open_log(name, czxid)), "log")
             case TruncateLog(offset=offset):
                 end = store.truncate(name, offset)
                 if end < before:
                     cause = "high watermark" if issued.reason.rule == rules.FOLLOW else "leader"
                     observer.truncated(self._process, name, end, cause)
-                self._put(LogTruncated(id, end), "log")
+                self._queue_event(LogTruncated(id, end), "log")
             case DeleteLog():
                 if name in store.logs:
                     observer.log_deleted(self._process, name)
                 store.delete_log(name)
-                self._put(LogDeleted(id), "log")
+                self._queue_event(LogDeleted(id), "log")
             case AppendRecords(source=source):
                 self._appends[id] = name
                 event = RecordsAppended(id, store.append(name, source))
@@ -358,7 +358,7 @@ class _Run:
                 epoch = partition.epoch if partition is not None else NO_EPOCH
                 added = [int(one) for one in store.logs[name][before:]]
                 observer.appended(self._process, name, before, epoch, added)
-                self._put(event, "log")
+                self._queue_event(event, "log")
 
     # Fetches of this broker
 
@@ -371,8 +371,8 @@ class _Run:
                 self._environment.network,
                 self._process,
                 process_of(command.leader),
-                lambda message: self._fetched(leader, message),
-                lambda: self._failed(command.leader, leader),
+                lambda message: self._receive_fetch(leader, message),
+                lambda: self._fail_fetches(command.leader, leader),
                 self._environment.settings.socket_timeout_us,
             )
         name = (command.topic, command.partition)
@@ -389,17 +389,17 @@ class _Run:
         )
         leader.sent[number] = id
 
-    def _fetched(self, leader: "_Leader", message: Message) -> None:
+    def _receive_fetch(self, leader: "_Leader", message: Message) -> None:
         assert isinstance(message, ReplicaFetchResponse), message
         id = leader.sent.pop(message.number)
         records = [str(one) for one in message.records]
         event = FetchResponded(id, message.error, len(records), message.hw, message.leo)
-        self._put(event, "fetch", records)
+        self._queue_event(event, "fetch", records)
 
-    def _failed(self, broker: int, leader: "_Leader") -> None:
+    def _fail_fetches(self, broker: int, leader: "_Leader") -> None:
         del self._peers[broker]
         for id in leader.sent.values():
-            self._put(FetchResponded(id, REQUEST_TIMED_OUT, 0, 0, 0), "fetch")
+            self._queue_event(FetchResponded(id, REQUEST_TIMED_OUT, 0, 0, 0), "fetch")
 
     # Faults and the end
 

@@ -199,7 +199,7 @@ class _ConsumerSession:
             name = (response.topic, response.partition)
             del left[name]
             if response.error or records:
-                fetched.append(self._fetched(name, response, records))
+                fetched.append(self._fetched_partition(name, response, records))
             if not left:
                 finish()
 
@@ -213,7 +213,7 @@ class _ConsumerSession:
             lambda request: FetchReceived(request, CONSUMER, *name, offset, 0), (), respond
         )
 
-    def _fetched(
+    def _fetched_partition(
         self, name: Name, response: RespondFetch, records: Sequence[int]
     ) -> FetchedPartition:
         partition = self._host.partition(name)
