@@ -48,7 +48,7 @@ UNCOVERED = [
     "changed and never executed: procedures/elections/rebalance.py:process_rebalance",
 ]
 ONE_SIDED = (
-    "changed and never evaluated: procedures/elections/alter_partition.py:judge, line 160: "
+    "changed and never evaluated: procedures/elections/alter_partition.py:judge, line 164: "
     "len(proposed.isr) > 2"
 )
 UNDISTINGUISHED = (
@@ -162,7 +162,7 @@ def test_json_has_the_changes_that_no_log_executes(head: Path) -> None:
             "file": "procedures/elections/alter_partition.py",
             "name": "judge",
             "side": "head",
-            "line": 160,
+            "line": 164,
             "condition": "len(proposed.isr) > 2",
             "outcome": "never evaluated",
         }
@@ -187,7 +187,7 @@ def test_markdown_and_github_have_the_changes_that_no_log_executes(head: Path) -
     lines = diff(head, "--format", "github").stdout.splitlines()
     file = "file=controller/core/procedures/elections/rebalance.py"
     assert f"::warning {file},title=refold diff::{UNCOVERED[1]}" in lines
-    file = "file=controller/core/procedures/elections/alter_partition.py,line=160"
+    file = "file=controller/core/procedures/elections/alter_partition.py,line=164"
     assert f"::warning {file},title=refold diff::{ONE_SIDED}" in lines
     file = "file=controller/core/election.py,line=83"
     assert f"::notice {file},title=refold diff::{UNDISTINGUISHED}" in lines

@@ -58,7 +58,7 @@ def golden() -> list[str]:
 
 def traced() -> tuple[Cluster, int]:
     """The cluster at the end of the trace, and the number of the last event before the trace."""
-    cluster = Cluster(1, 2, 3, 4, 5, 6, inter_broker_protocol_version="3.3")
+    cluster = Cluster(1, 2, 3, 4, 5, 6, inter_broker_protocol_version="3.3", rules="kafka")
     cluster.change_topic_quietly(TOPIC, {0: [1, 2, 3]})
     for path in (znodes.partitions_path(TOPIC), znodes.partition_path(TOPIC, 0)):
         cluster.put_quietly(path, b"")
