@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import signal
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -194,11 +193,14 @@ def perform(
     # Clients log errors while brokers are down, or when they are refused; these are expected.
     for client in ("aiokafka", "aiozk"):
         logging.getLogger(client).setLevel(logging.CRITICAL)
-    # On SIGTERM, exit normally, so that the servers of the lab are stopped.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     folder = folder or Path(tempfile.mkdtemp(prefix=f"refold-{name}-"))
 
     async def on_stage() -> None:
+        # The end of a cancelled task stops the servers of the lab, as after SIGINT.
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+
         def report(line: str) -> None:
             console.print(f"[dim]{line}[/dim]")
 
@@ -209,6 +211,8 @@ def perform(
         asyncio.run(on_stage())
     except (DemoFailed, LabError, TimeoutError) as error:
         _fail(error, folder)
+    except asyncio.CancelledError:
+        raise SystemExit(1) from None
     console.print("[green]All checks passed.[/green]")
 
 
