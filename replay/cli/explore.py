@@ -145,9 +145,8 @@ def explore(
                 typer.echo(f"seed {seed}")
             found = _explore(start, seed, budget, workers)
             saved = _shrink(found, shrink_seconds)
-            where, logs = _save_or_print(saved, folder) if saved is not None else (None, [])
-    document = _document(found, seed, workers, saved, where)
-    document["notes"] = notes
+            where, logs = _save_or_print(saved, folder)
+    document = {**_document(found, seed, workers, saved, where), "notes": notes}
     print_result(
         document, lambda: _print(found, seed, workers, saved, where, logs), as_json=as_json
     )
@@ -276,9 +275,11 @@ def _shrink(found: "ExplorationResult", seconds: float) -> "SavedRun | None":
     )
 
 
-def _save_or_print(saved: "SavedRun", folder: Path) -> tuple[Path | None, list[Path]]:
+def _save_or_print(saved: "SavedRun | None", folder: Path) -> tuple[Path | None, list[Path]]:
     """Save a run in the folder, else in a temporary one, else print it, so that it is not lost.
-    Returns the folder, None if the run was printed, and the logs in it."""
+    Returns the folder, None if the run was printed or there is none, and the logs in it."""
+    if saved is None:
+        return None, []
     from replay.explore.saved import document_of, save
 
     try:

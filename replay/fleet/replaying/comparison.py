@@ -37,6 +37,7 @@ from replay.fleet.replaying.recorded_decisions import (
     UnreadableCommand,
     recorded_decisions,
 )
+from replay.logs.recorded_fold import end_of_stored_commands
 from replay.names import partition_name
 
 _WHAT: Final = {"differs": "changed", "missing": "missing", "extra": "new"}
@@ -142,7 +143,7 @@ class _LogComparison:
         self._fold = fold
         self._others = others
         self._last_seq = reader.last_seq
-        self._stored_until = self._last_seq if reader.closing is not None else _last_cause(reader)
+        self._stored_until = end_of_stored_commands(reader)
         self._end_ns = _time_of(reader, self._last_seq)
 
     def compare(self, answered: FoldResult) -> Comparison:
@@ -160,13 +161,16 @@ class _LogComparison:
 
     def _follows(self, answered: FoldResult) -> bool:
         """Whether a version follows the log to its end. After the end it may only continue work in
-        progress."""
+        progress, and issue the commands of the last event that a killed daemon did not store."""
         if answered.folded.left_at != self._last_seq:
             return answered.folded.left_at == 0
         logged = recorded_decisions(self._reader, self._last_seq, {})
         last = _known_decisions(self._decisions_from(answered, self._last_seq), logged.unknown)
         stored = [one.key for one in logged.decisions]
-        return [one.key for one in last[: len(stored)]] == stored
+        decided = [one.key for one in last]
+        if self._reader.closing is None:
+            decided = decided[: len(stored)]
+        return decided == stored
 
     def _compare(self, judged: Comparison, answered: FoldResult, begin: int) -> None:
         head = self._decisions_from(answered, begin)
@@ -233,14 +237,6 @@ class _LogComparison:
         return first_difference(base, head[: len(base)]) is None and all(
             one.seq >= self._stored_until for one in rest
         )
-
-
-def _last_cause(reader: LogReader) -> int:
-    """After this event the log may lack commands: its daemon was killed, or is running."""
-    last = 0
-    for command in reader.commands():
-        last = command.cause
-    return last
 
 
 def _time_of(reader: LogReader, seq: int) -> int:

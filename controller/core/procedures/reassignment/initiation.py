@@ -235,7 +235,8 @@ def _judge(
 
 
 def _route_problem(controller: Controller, asked: ReassignmentTarget, *, cancelled: bool) -> str:
-    """A partition is reassigned by one route at a time, and by none while a cancellation exists."""
+    """Why admin tools cannot reassign a partition now; "" if they can. A partition is reassigned by
+    one route at a time, and by none while a cancellation exists."""
     if cancelled:
         return _CANCELLED
     partition = controller.context.find(asked.topic, asked.partition)
