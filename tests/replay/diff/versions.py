@@ -84,7 +84,7 @@ NEVER_UNCLEAN: Final = Edit(
 )
 
 _READ: Final = """    command = ReadZnodes(tuple(paths), watch)
-    found = await _read(client, command, lambda: ZnodeColumns(len(paths)), rule)
+    found = await _issue_read(client, command, lambda: ZnodeColumns(len(paths)), rule)
 """
 READS_TWICE: Final = Edit(
     "controller/core/zookeeper_io.py",
@@ -96,7 +96,7 @@ READS_ONE_BY_ONE: Final = Edit(
     _READ,
     """    found = ZnodeColumns(len(paths))
     for place, path in enumerate(paths):
-        one = await _read(client, ReadZnodes((path,), watch), lambda: ZnodeColumns(1), rule)
+        one = await _issue_read(client, ReadZnodes((path,), watch), lambda: ZnodeColumns(1), rule)
         for name in ("errors", "data", "czxids", "mzxids", "versions", "owners"):
             getattr(found, name)[place] = getattr(one, name)[0]
 """,
