@@ -149,9 +149,7 @@ class _LogComparison:
     def compare(self, answered: FoldResult) -> Comparison:
         """Compare; `answered` is the version's fold of the log without contents."""
         left_at = 0 if self._follows(answered) else answered.folded.left_at
-        begin = left_at or self._last_seq + 1
-        if self._reader.closing is None:
-            begin = min(begin, self._stored_until)
+        begin = min(left_at or self._last_seq + 1, self._stored_until)
         events = self._last_seq - self._reader.header.first_seq + 1
         followed = (one.rule for one in self._decisions_from(answered, 0) if one.seq < begin)
         judged = Comparison(events, Counter(followed), left_at=left_at)
@@ -168,7 +166,7 @@ class _LogComparison:
         last = _known_decisions(self._decisions_from(answered, self._last_seq), logged.unknown)
         stored = [one.key for one in logged.decisions]
         decided = [one.key for one in last]
-        if self._reader.closing is None:
+        if self._last_seq >= self._stored_until:
             decided = decided[: len(stored)]
         return decided == stored
 
@@ -184,7 +182,8 @@ class _LogComparison:
         same = {one.key: one.rule for one in head if one.key in digests}
         judged.decided.update(one.rule for one in base)
         judged.decided.update(same.values())
-        if self._is_same(base, _known_decisions(head, unknown)):
+        additions_from = self._additions_from(answered)
+        if _is_same(base, _known_decisions(head, unknown), additions_from):
             return
         request = FoldLog(self._log, with_contents=True, known=b"".join(common_keys(base, head)))
         if follower is not None:
@@ -192,7 +191,9 @@ class _LogComparison:
         decided_by_version = self._decisions_from(self._fold(request), begin)
         head = _known_decisions(decided_by_version, unknown)
         judged.unjudged = len(decided_by_version) - len(head) - len(same)
-        found = [one for one in divergences(base, head) if not self._is_unstored(one)]
+        found = [
+            one for one in divergences(base, head) if one.what != "new" or one.seq < additions_from
+        ]
         judged.differing.update(_differing_rules(base, head, found))
         judged.divergences = list(_found_divergences(found))
 
@@ -209,8 +210,6 @@ class _LogComparison:
 
     def _stored_decisions(self, decisions: list[Decision]) -> list[Decision]:
         """The decisions without those at the end that a killed daemon made but did not store."""
-        if self._reader.closing is not None:
-            return decisions
         logged = recorded_decisions(self._reader, self._stored_until, {})
         keys = {one.key for one in logged.decisions} | {one.digest for one in logged.unknown}
         return [one for one in decisions if one.seq < self._stored_until or one.key in keys]
@@ -229,14 +228,23 @@ class _LogComparison:
             and (one.seq < self._last_seq or one.time_ns <= self._end_ns)
         ]
 
-    def _is_unstored(self, one: DecisionDivergence) -> bool:
-        return one.what == "new" and one.seq >= self._stored_until
+    def _additions_from(self, answered: FoldResult) -> int:
+        """The first event at which decisions of a version that the log lacks are no divergences.
 
-    def _is_same(self, base: Sequence[Decision], head: Sequence[Decision]) -> bool:
-        rest = head[len(base) :]
-        return first_difference(base, head[: len(base)]) is None and all(
-            one.seq >= self._stored_until for one in rest
-        )
+        The daemon may not have stored them, or the version may have made them after the end of the
+        log. A version that has left the log before receives the replies to its reads at once, so
+        its decisions at the last event include the ones after the log's end.
+        """
+        if answered.folded.left_at == self._last_seq:
+            return self._stored_until
+        return min(self._last_seq, self._stored_until)
+
+
+def _is_same(base: Sequence[Decision], head: Sequence[Decision], additions_from: int) -> bool:
+    rest = head[len(base) :]
+    return first_difference(base, head[: len(base)]) is None and all(
+        one.seq >= additions_from for one in rest
+    )
 
 
 def _time_of(reader: LogReader, seq: int) -> int:
