@@ -237,8 +237,8 @@ class MovingBench(Bench):
         sample = await self._measure_failover(contender)
         if len(await self._records()) < len(records):
             raise BenchError(
-                f"{contender.title} had not written the records of its moves again "
-                f"{sample.seconds:.1f} s after the failover began: see its log"
+                f"{contender.title} has not written all records of its moves again in its failover,"
+                f" which took {sample.seconds:.1f} s; see {contender.folder}"
             )
         return sample
 
