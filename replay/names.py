@@ -1,4 +1,4 @@
-"""Names of partitions and brokers."""
+"""Names of partitions, brokers and commands."""
 
 from functools import lru_cache
 from typing import Final
@@ -19,6 +19,13 @@ def partition_named(name: str) -> tuple[str, int]:
     if not topic or not number.isdecimal() or len(number) > _PARTITION_DIGITS_MAX:
         raise ValueError(f"{name} is not a partition")
     return topic, int(number)
+
+
+def command_name(id: tuple[int, int]) -> str:
+    """The name of a command: the event that caused it, and its ordinal among that event's
+    commands, as in "41.0"."""
+    cause, ordinal = id
+    return f"{cause}.{ordinal}"
 
 
 @lru_cache

@@ -43,6 +43,12 @@ from replay.world.paths import below
 NameOf = Callable[[str], str]
 """Returns the name of a topic by its id in hex."""
 
+
+def unchanged_name(topic: str) -> str:
+    """The `NameOf` for requests that name topics: it returns the name itself."""
+    return topic
+
+
 # Znodes -----------------------------------------------------------------------------------------
 
 Kind = Literal[

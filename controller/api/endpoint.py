@@ -202,9 +202,9 @@ class ApiEndpoint:
                 tasks.start_soon(_end_if_unresponsive, link, heartbeat)
                 while (message := await link.receive()) is not None:
                     if isinstance(message, ReadCredential):
-                        tasks.start_soon(self._read_credential, message)
+                        tasks.start_soon(self._send_credential, message)
                     elif isinstance(message, ReadMetadata):
-                        tasks.start_soon(self._read_metadata, message)
+                        tasks.start_soon(self._send_metadata, message)
                     self._take(message, heartbeat)
                 tasks.cancel_scope.cancel()
         finally:
@@ -245,11 +245,13 @@ class ApiEndpoint:
             self._authorization,
         )
 
-    async def _read_credential(self, wanted: ReadCredential) -> None:
+    async def _send_credential(self, wanted: ReadCredential) -> None:
+        """Read a credential and send it to the front, which waits for it."""
         credential = await self._credentials(wanted.user, wanted.mechanism)
         self._send(CredentialRead(wanted.number, credential))
 
-    async def _read_metadata(self, wanted: ReadMetadata) -> None:
+    async def _send_metadata(self, wanted: ReadMetadata) -> None:
+        """Read the metadata for a query and send it to the front, which waits for it."""
         self._send(MetadataRead(wanted.number, await self._metadata(wanted.query)))
 
     def _take(self, message: object, heartbeat: Heartbeat) -> None:

@@ -81,6 +81,7 @@ def _to_stderr(line: str) -> None:
 
 async def _run_action(action: str, given: dict[str, Any], report: Report) -> None:
     """Read the files, then connect and run the action. Raises OperatorError."""
+    report.data["dry_run"] = given["dry-run"]
     do = _prepare_action(action, given, report)
     addresses = given["zookeeper"], given["bootstrap-server"], given["command-config"]
     async with connected(*addresses, given["zk-tls-config-file"]) as cluster:
@@ -110,9 +111,9 @@ def _may_settle_throttles(given: dict[str, Any]) -> bool:
 def _prepare_action(
     action: str, given: dict[str, Any], report: Report
 ) -> Callable[[ClusterConnection], Any]:
-    """The action, as a function of the cluster. Raises BadInput."""
+    """Read the files that the action needs, and return it as a function of the cluster. Raises
+    BadInput."""
     dry_run = given["dry-run"]
-    report.data["dry_run"] = dry_run
     throttle = given["throttle"] if given["throttle"] != -1 else None
     keep = given["preserve-throttles"]
     limit_ms = TIMEOUT_MS if given["timeout"] is None else given["timeout"]

@@ -8,6 +8,7 @@ controller writes. The name of a znode is random, so no daemon writes the znode 
 
 import logging
 import socket
+from collections.abc import Iterable
 from secrets import token_hex
 from typing import Final
 
@@ -69,27 +70,34 @@ class StandbyList:
         while True:
             changed = client.changed
             try:
-                self.others = await self._read_standbys(client)
+                names = await client.children(STANDBYS, watch=True)
+                if self._name not in names:
+                    # At the start, and after the end of the session that had the znode.
+                    await self._join(client)
+                    names = await client.children(STANDBYS, watch=True)
+                self.others = await self._read_standbys(client, names)
                 self._fault = ""
             except ZooKeeperUnavailable as error:
                 self.others = None
                 self._report(str(error))
             await changed.wait()
 
-    async def _read_standbys(self, client: ZooKeeperClient) -> list[StandbyStatus]:
-        names = await client.children(STANDBYS, watch=True)
-        if self._name not in names:
-            # At the start, and after the end of the session that had the znode.
-            data = msgspec.json.encode(self._own)
-            for create in (
-                *(Create(path, b"") for path in _PARENTS),
-                Create(f"{STANDBYS}/{self._name}", data, ephemeral=True),
-            ):
-                error = await client.write((create,))
-                if error not in (OK, NODE_EXISTS):
-                    text = f"{create.path} cannot be created (ZooKeeper code {error})"
-                    raise ZooKeeperUnavailable(text)
-            names = await client.children(STANDBYS, watch=True)
+    async def _join(self, client: ZooKeeperClient) -> None:
+        """Create the daemon's znode. Raises ZooKeeperUnavailable."""
+        data = msgspec.json.encode(self._own)
+        for create in (
+            *(Create(path, b"") for path in _PARENTS),
+            Create(f"{STANDBYS}/{self._name}", data, ephemeral=True),
+        ):
+            error = await client.write((create,))
+            if error not in (OK, NODE_EXISTS):
+                text = f"{create.path} cannot be created (ZooKeeper code {error})"
+                raise ZooKeeperUnavailable(text)
+
+    async def _read_standbys(
+        self, client: ZooKeeperClient, names: Iterable[str]
+    ) -> list[StandbyStatus]:
+        """The other standbys, out of all with these names."""
         paths = [f"{STANDBYS}/{name}" for name in names if name != self._name]
         found = zip(paths, await client.read(tuple(paths)), strict=True)
         standbys = [_standby(path, one.data) for path, one in found if one is not None]

@@ -70,15 +70,16 @@ def process_appended(broker: Broker, event: RecordsAppended) -> None:
 
 
 def _reject_append(broker: Broker, append: PendingAppend) -> None:
-    """The replica was closed while the records were appended: the producer has to ask the next
-    leader (D-02, L-06)."""
+    """Reject a producer's records whose replica was closed while they were appended: the producer
+    has to ask the next leader (D-02, L-06)."""
     has_response = append.request and append.acks != ACKS_NONE
     if has_response and broker.configuration.rules != FIRST_RULES:
         _reject(broker, append.request, NO_LEADER, rules.REFUSE_QUEUED)
 
 
 def _answer_or_queue_produce(broker: Broker, partition: Partition, append: PendingAppend) -> None:
-    """The leader has the records of a producer."""
+    """Respond to a producer whose records are in the local log, at once or when they are committed
+    (D-02); reject them if this broker is no longer the leader in that epoch (L-06)."""
     if not partition.is_leader or partition.epoch != append.epoch:
         if append.acks != ACKS_NONE:
             _reject(broker, append.request, partition.leader, rules.REFUSE_QUEUED)

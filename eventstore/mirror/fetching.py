@@ -131,7 +131,8 @@ def _refuse_existing(folder: Path) -> None:
 async def _read_topic(
     topic: Topic, take: Callable[[str, ConsumerRecord], None], advance: Advance, on_wait: OnWait
 ) -> None:
-    """Everything that was written to the topic before this call and is not aborted."""
+    """Call `take` with everything that was written to the topic before this call and is not
+    aborted."""
     async with errors_of(topic), consumer(topic) as reader:
         places = await partitions_of(topic)
         reader.assign(places)

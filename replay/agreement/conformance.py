@@ -336,24 +336,24 @@ class ConformanceChecker:
     def _of_broker(self, session: int, broker: int) -> Configuration:
         """The settings of a broker's process."""
         configuration = structs.replace(self._configuration, broker_id=broker, is_broker=True)
-        version = self._resolve_setting(_PROTOCOL, self.index.protocol_version(session))
-        deletes = self._resolve_setting(
-            _DELETES, str(session not in self.index.keeps_topics).lower()
-        )
+        shown = {
+            _PROTOCOL: self.index.protocol_version(session),
+            _DELETES: str(session not in self.index.keeps_topics).lower(),
+        }
+        self._note_settings(shown)
+        used = {**shown, **self._given}
         return structs.replace(
             configuration,
-            inter_broker_protocol_version=version,
-            delete_topic_enable=deletes == "true",
+            inter_broker_protocol_version=used[_PROTOCOL],
+            delete_topic_enable=used[_DELETES] == "true",
         )
 
-    def _resolve_setting(self, key: str, value: str) -> str:
-        """The given value of a setting, or else the one that the log shows."""
-        if key in self._given:
-            return self._given[key]
-        values = self.settings.get(key, "").split(", ")
-        if value not in values:
-            self.settings[key] = ", ".join(one for one in (*values, value) if one)
-        return value
+    def _note_settings(self, shown: Mapping[str, str]) -> None:
+        """Add the settings that the log shows for a process to `settings`, except given ones."""
+        for key, value in shown.items():
+            values = self.settings.get(key, "").split(", ")
+            if key not in self._given and value not in values:
+                self.settings[key] = ", ".join(one for one in (*values, value) if one)
 
     def _line(self, record: EventRecord, logged: ControllerLogged) -> None:
         if self.index.is_consumed(record.seq):

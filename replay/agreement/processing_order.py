@@ -95,7 +95,7 @@ def mutable_map_order(names: Iterable[Name]) -> list[Name]:
 
     Partitions with the same hash code keep the order of insertion.
     """
-    hashed = [(_mixed_hash(_hash_code(name)), name) for name in dict.fromkeys(names)]
+    hashed = [(_improve_hash(_hash_code(name)), name) for name in dict.fromkeys(names)]
     capacity = _CAPACITY
     while len(hashed) >= capacity * _LOAD:
         capacity *= 2
@@ -103,7 +103,7 @@ def mutable_map_order(names: Iterable[Name]) -> list[Name]:
     return [name for _, name in hashed]
 
 
-def _mixed_hash(hash_code: int) -> int:
+def _improve_hash(hash_code: int) -> int:
     """scala.collection.mutable.HashMap.improveHash."""
     return hash_code ^ hash_code >> 16
 

@@ -144,9 +144,9 @@ def explore(
             if not as_json:
                 typer.echo(f"seed {seed}")
             found = _explore(start, seed, budget, workers)
-            saved, where, logs = _shrink_and_save(found, folder, shrink_seconds)
-    document = _document(found, seed, workers, saved, where)
-    document["notes"] = notes
+            saved = _shrink(found, shrink_seconds)
+            where, logs = _save_or_print(saved, folder)
+    document = {**_document(found, seed, workers, saved, where), "notes": notes}
     print_result(
         document, lambda: _print(found, seed, workers, saved, where, logs), as_json=as_json
     )
@@ -245,12 +245,11 @@ def _exploration_progress(budget: "Budget") -> "Iterator[ReportCoverage]":
         yield report
 
 
-def _shrink_and_save(
-    found: "ExplorationResult", folder: Path, seconds: float
-) -> tuple["SavedRun | None", Path | None, list[Path]]:
-    """Shrink and save a violation. Returns where it was saved, with its logs."""
+def _shrink(found: "ExplorationResult", seconds: float) -> "SavedRun | None":
+    """Shrink the run with a violation to one that can be saved. Returns None without a
+    violation."""
     if found.case is None or found.violation is None:
-        return None, None, []
+        return None
     from replay.explore.run import breaks
     from replay.explore.saved import saved_run
     from replay.explore.shrink import shrink
@@ -267,18 +266,20 @@ def _shrink_and_save(
             seconds=seconds,
             report=report,
         )
-    saved = saved_run(
+    return saved_run(
         shrunk.scenario,
         shrunk.inputs,
         seed=case.seed,
         strategy=case.strategy,
         before=len(case.inputs),
     )
-    return saved, *_save_or_print(saved, folder)
 
 
-def _save_or_print(saved: "SavedRun", folder: Path) -> tuple[Path | None, list[Path]]:
-    """Save a run: in the folder, else in a temporary one, else as output. It is not lost."""
+def _save_or_print(saved: "SavedRun | None", folder: Path) -> tuple[Path | None, list[Path]]:
+    """Save a run in the folder, else in a temporary one, else print it, so that it is not lost.
+    Returns the folder, None if the run was printed or there is none, and the logs in it."""
+    if saved is None:
+        return None, []
     from replay.explore.saved import document_of, save
 
     try:

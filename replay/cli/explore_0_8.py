@@ -57,26 +57,29 @@ def explore_08(
         with interrupted_by_sigterm("refold explore: ending") as check_interrupt:
             found = search(seed, workers, goes_on)
         elapsed_s = time.monotonic() - start
-        saved = [
-            _shrink_and_save(one, folder / one.violation.invariant, seed, shrink_seconds, report)
-            for one in found.runs_to_save
-        ]
+        saved: list[Saved] = []
+        for one in found.runs_to_save:
+            least = _shrink(one, shrink_seconds, report)
+            saved.append(_save(least, len(one.inputs), folder / least.violation.invariant, seed))
     document = _document(found, workers, elapsed_s, saved)
     lines = _lines(found, workers, elapsed_s, saved)
     print_result(document, lambda: typer.echo("\n".join(lines)), as_json=as_json)
     return found
 
 
-def _shrink_and_save(
-    broken: "BrokenRun", folder: Path, seed: int, seconds: float, report: Progress
-) -> Saved:
-    from replay.explore.kafka_0_8.saved import save
+def _shrink(broken: "BrokenRun", seconds: float, report: Progress) -> "BrokenRun":
     from replay.explore.kafka_0_8.search import shrink_run
 
     report(f"shrinking a run with {broken.violation.invariant}", 0, None)
     with interrupted_by_sigterm("refold explore: ending the shrinking"):
-        least = shrink_run(broken, seconds=seconds, report=report)
-    return Saved(least, len(broken.inputs), folder, save(least, folder, seed=seed))
+        return shrink_run(broken, seconds=seconds, report=report)
+
+
+def _save(run: "BrokenRun", before: int, folder: Path, seed: int) -> Saved:
+    """Save a shrunk run, which had `before` inputs."""
+    from replay.explore.kafka_0_8.saved import save
+
+    return Saved(run, before, folder, save(run, folder, seed=seed))
 
 
 def _document(

@@ -47,14 +47,10 @@ from controller.core.znodes import write_topic_id
 from replay.description.error_names import error_name
 from replay.description.phrases import assignment_in_words, broker_list, leader_in_words
 from replay.names import partition_name
-from replay.subjects import NameOf
+from replay.subjects import NameOf, unchanged_name
 
 
-def _unchanged(topic: str) -> str:
-    return topic
-
-
-def request_lines(request: ApiRequest, name_of: NameOf = _unchanged) -> list[str]:
+def request_lines(request: ApiRequest, name_of: NameOf = unchanged_name) -> list[str]:
     """A request with its client, if the log has one, then a line for each part. `name_of` returns a
     topic's name by its id in hex."""
     head, *parts = _head_and_parts(request, name_of)
@@ -89,7 +85,7 @@ def _head_and_parts(request: ApiRequest, name_of: NameOf) -> list[str]:
             ]
             return [head, *deleted, *written]
         case AlterPartitionReceived(version=version, broker=broker, partitions=proposed):
-            named = name_of if version > 1 else _unchanged
+            named = name_of if version > 1 else unchanged_name
             states = [
                 f"{named(one.topic)}-{one.partition} ISR {broker_list(one.isr)} in leader epoch"
                 f" {one.leader_epoch} at version {one.partition_epoch}"
@@ -199,11 +195,9 @@ def _count(count: int) -> str:
     return "by default" if count == NOT_GIVEN else str(count)
 
 
-def _new_partitions(asked: NewPartitions) -> str:
-    given = (
-        "" if asked.assignments is None else f" {_assignment_text(enumerate(asked.assignments))}"
-    )
-    return f"{asked.topic} to {asked.count}{given}"
+def _new_partitions(new: NewPartitions) -> str:
+    given = "" if new.assignments is None else f" {_assignment_text(enumerate(new.assignments))}"
+    return f"{new.topic} to {new.count}{given}"
 
 
 def _assignment_text(assignments: Iterable[tuple[int, Sequence[int]]]) -> str:

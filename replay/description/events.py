@@ -14,7 +14,8 @@ from controller.core.znodes import write_topic_id
 from replay.description.api_requests import request_lines
 from replay.description.error_names import error_name
 from replay.description.phrases import in_one_line
-from replay.subjects import NameOf
+from replay.names import command_name
+from replay.subjects import NameOf, unchanged_name
 
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 """Answers to later versions of LeaderAndIsr name topics by their ids."""
@@ -37,11 +38,7 @@ PlainEvent = (
 """All events except those of the ZooKeeper session, those about znodes, and API requests."""
 
 
-def _unchanged(topic: str) -> str:
-    return topic
-
-
-def event_in_words(event: events.Event, name_of: NameOf = _unchanged) -> str:
+def event_in_words(event: events.Event, name_of: NameOf = unchanged_name) -> str:
     """An event in one line, without the fields of the record."""
     match event:
         case events.SessionConnected(server=server, renewed=renewed):
@@ -61,13 +58,13 @@ def event_in_words(event: events.Event, name_of: NameOf = _unchanged) -> str:
             return in_one_line(plain_event_lines(event, name_of))
 
 
-def request_in_words(request: ApiRequest, name_of: NameOf = _unchanged) -> str:
+def request_in_words(request: ApiRequest, name_of: NameOf = unchanged_name) -> str:
     """A request to the endpoint, in one line."""
     return in_one_line(request_lines(request, name_of))
 
 
 def _outcome(event: events.ZnodesRead | events.ChildrenRead | events.ZnodesWritten) -> str:
-    of = f"of command {event.command.cause}.{event.command.ordinal}"
+    of = f"of command {command_name(event.command)}"
     match event:
         case events.ChildrenRead(children=children, error=error):
             failure = f", ZooKeeper code {error}" if error else ""
@@ -88,7 +85,7 @@ def probe_in_words(broker: int, result: str, text: str) -> str:
     return f"the address of broker {broker} {found}" + (f": {text}" if text else "")
 
 
-def plain_event_lines(event: PlainEvent, name_of: NameOf = _unchanged) -> list[str]:
+def plain_event_lines(event: PlainEvent, name_of: NameOf = unchanged_name) -> list[str]:
     """An event of brokers, timers, draws or the operator, then a line for each part."""
     match event:
         case events.BrokerResponded(broker=broker, error=error, partition_errors=errors):

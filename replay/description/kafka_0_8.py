@@ -8,7 +8,7 @@ from replay.description.commands import command_in_words, operation_in_words
 from replay.description.error_names import error_name
 from replay.description.events import event_in_words
 from replay.description.phrases import some
-from replay.names import partition_name
+from replay.names import command_name, partition_name
 
 
 def broker_event_in_words(event: BrokerEvent) -> str:
@@ -45,7 +45,7 @@ def _records(event: RecordEvent) -> str:
 def _outcome(
     event: events.FetchResponded | events.RecordsAppended | events.LogOutcome,
 ) -> str:
-    return f"outcome of command {event.command.cause}.{event.command.ordinal}"
+    return f"outcome of command {command_name(event.command)}"
 
 
 def broker_command_in_words(command: BrokerCommand) -> str:

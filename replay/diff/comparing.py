@@ -281,8 +281,8 @@ class _Pool:
         self, logs: Sequence[GivenLog], settings: Mapping[str, str], in_all: _TotalProgress
     ) -> list[LogResult]:
         """The results in the order of the logs."""
-        asked = [self._threads.submit(self._compare, log, settings, in_all) for log in logs]
-        return [one.result() for one in asked]
+        compared = [self._threads.submit(self._compare, log, settings, in_all) for log in logs]
+        return [one.result() for one in compared]
 
     def _compare(
         self, log: GivenLog, settings: Mapping[str, str], in_all: _TotalProgress
@@ -353,19 +353,21 @@ class _Pool:
         """Fold again with contents, and a third time if the differences affect partitions other
         than those whose states only one version writes."""
 
-        def folded(asked: FoldLog) -> tuple[FoldResult, FoldResult]:
-            folds = [_Fold(team.base, BASE, asked), _Fold(team.head, HEAD, asked)]
+        def fold_both(fold: FoldLog) -> tuple[FoldResult, FoldResult]:
+            folds = [_Fold(team.base, BASE, fold), _Fold(team.head, HEAD, fold)]
             base, head = self._fold_in_parallel(log, folds, in_all)
             return base, head
 
         known = b"".join(common_keys(found[0].decisions, found[1].decisions))
         followed = _differently_written_partitions(found[0].decisions, found[1].decisions)
         request = structs.replace(request, known=known, partitions=_partitions_of_names(followed))
-        base, head = folded(request)
+        base, head = fold_both(request)
         all_roots = roots(divergences(base.decisions, head.decisions))
         touched = {name for one in all_roots if one.may_matter for name in one.partitions}
         if not _is_shadow(base, head) and not touched <= followed:
-            base, head = folded(structs.replace(request, partitions=_partitions_of_names(touched)))
+            base, head = fold_both(
+                structs.replace(request, partitions=_partitions_of_names(touched))
+            )
         return base, head
 
     def _fold_in_parallel(

@@ -54,11 +54,12 @@ class _View:
       whether the directory has failed
     - `carried`: replicas that were in `unsure` when the term before ended. The controller handles
       such a response in the next term if it did not in the last one
+    - `open_commands`: the reads and requests whose outcomes it waits for
     """
 
     def __init__(self, carried: Iterable[_Key] = (), *, is_following: bool = False) -> None:
         self.is_following = is_following
-        self.asked: dict[CommandId, object] = {}
+        self.open_commands: dict[CommandId, object] = {}
         self.listed: list[str] | None = None
         """The paths of the registrations that are to be read."""
         self.reading: dict[int, int] = {}
@@ -172,15 +173,15 @@ class ControllerKnowledge:
         if isinstance(event, ZnodesRead):
             self._znodes_read(view, event)
         elif isinstance(event, ChildrenRead):
-            if view.asked.pop(event.command, None) is not None and event.error == OK:
+            if view.open_commands.pop(event.command, None) is not None and event.error == OK:
                 view.lists(_registrations(process, event.children))
         elif isinstance(event, BrokerResponded):
-            asked = view.asked.pop(event.command, None)
-            if isinstance(asked, LeaderAndIsrRequest) and not event.error:
-                self._note_failed_replicas(view, event, asked)
+            request = view.open_commands.pop(event.command, None)
+            if isinstance(request, LeaderAndIsrRequest) and not event.error:
+                self._note_failed_replicas(view, event, request)
         for id, _, command, _ in issued:
             if _matters(view, command):
-                view.asked[id] = command
+                view.open_commands[id] = command
 
     def handled(self, process: str) -> None:
         """A controller has handled all its events."""
@@ -190,39 +191,39 @@ class ControllerKnowledge:
 
     @staticmethod
     def _znodes_read(view: _View, event: ZnodesRead) -> None:
-        asked = view.asked.get(event.command)
-        if not isinstance(asked, ReadZnodes | ReadStats):
+        read = view.open_commands.get(event.command)
+        if not isinstance(read, ReadZnodes | ReadStats):
             return
-        if asked.paths == (znodes.REASSIGN_CANCEL,):
-            del view.asked[event.command]
+        if read.paths == (znodes.REASSIGN_CANCEL,):
+            del view.open_commands[event.command]
             if event.errors[0] == NO_NODE:
                 view.cancel = 0
-            elif event.errors[0] == OK and isinstance(asked, ReadZnodes):
+            elif event.errors[0] == OK and isinstance(read, ReadZnodes):
                 # A stat alone is no reason to follow the znode: the watch event comes later.
                 view.cancel = event.czxids[0]
             return
-        paths = asked.paths[event.offset : event.offset + len(event.errors)]
+        paths = read.paths[event.offset : event.offset + len(event.errors)]
         for path, error, data, czxid in zip(
             paths, event.errors, event.data, event.czxids, strict=True
         ):
             if not path.startswith(_IDS):
                 continue
             if error not in (OK, NO_NODE):
-                del view.asked[event.command]
+                del view.open_commands[event.command]
                 return
             view.read(int(path.removeprefix(_IDS)), data if error == OK else None, czxid)
-        if event.offset + len(event.errors) == len(asked.paths):
-            del view.asked[event.command]
+        if event.offset + len(event.errors) == len(read.paths):
+            del view.open_commands[event.command]
             if not view.is_following:
                 view.all_read()
 
     def _note_failed_replicas(
-        self, view: _View, event: BrokerResponded, asked: LeaderAndIsrRequest
+        self, view: _View, event: BrokerResponded, request: LeaderAndIsrRequest
     ) -> None:
         """A broker reports which of its replicas are in failed log directories (KB 3.11.1)."""
-        ids = {one.topic_id.hex(): one.topic for one in asked.partitions if one.topic_id}
+        ids = {one.topic_id.hex(): one.topic for one in request.partitions if one.topic_id}
         errors = {(ids.get(topic, topic), one): code for topic, one, code in event.partition_errors}
-        for partition in asked.partitions:
+        for partition in request.partitions:
             name = partition.topic, partition.partition
             key, topic = (event.broker, name), self._known.topics.get(name[0])
             if errors.get(name) == KAFKA_STORAGE_ERROR:
@@ -250,7 +251,7 @@ class ControllerKnowledge:
 
     def shutting_down_of(self, process: str) -> Collection[int]:
         """The brokers whose controlled shutdown a controller has granted, or handles."""
-        asked = (
+        requested = (
             one.broker
             for (asker, _), one in self._known.open_requests.items()
             if asker == process and isinstance(one, ControlledShutdownReceived)
@@ -261,7 +262,7 @@ class ControllerKnowledge:
             for broker, epoch in granted.items()
             if found is None or any(one.get(broker) == epoch for one in found)
         ]
-        return dict.fromkeys((*left, *asked))
+        return dict.fromkeys((*left, *requested))
 
     def live_brokers_of(self, process: str) -> Collection[int] | None:
         """The brokers that a controller may know to be live and not shutting down."""

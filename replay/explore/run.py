@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from replay.explore.coverage import ControllerAct, Coverage, CoverageObserver
 from replay.explore.invariants.invariant import Invariant, Violation
@@ -119,11 +119,14 @@ class Run:
 
     def outcome(self, *, with_digest: bool = False) -> RunOutcome:
         """The result as a value that another process can be sent."""
-        cluster, coverage = self.cluster, self._observer.coverage
-        coverage.simulated_us = cluster.scheduler.now_us if cluster is not None else 0
+        cluster = self.cluster
         not_checked = [] if self._monitor.violation else self._monitor.not_checked()
-        coverage.recovered = int(self._monitor.violation is None and not not_checked)
-        coverage.not_checked = dict.fromkeys(not_checked, 1)
+        coverage = structs.replace(
+            self._observer.coverage,
+            simulated_us=cluster.scheduler.now_us if cluster is not None else 0,
+            recovered=int(self._monitor.violation is None and not not_checked),
+            not_checked=dict.fromkeys(not_checked, 1),
+        )
         return RunOutcome(
             self._monitor.violation,
             coverage.simulated_us,

@@ -127,7 +127,8 @@ def _append_events(
 
 
 def _closed_ns(header: Header) -> int:
-    """The table does not contain the time at which a log was closed."""
+    """The time in a closing record: that of the log's creation, because the table does not contain
+    the time at which the log was closed."""
     return header.created_ns
 
 

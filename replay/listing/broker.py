@@ -10,6 +10,7 @@ from eventstore.records import EventRecord
 from replay.description.kafka_0_8 import broker_command_in_words, broker_event_in_words
 from replay.listing.values import ListedDecision, ListedEvent, listed_event
 from replay.logs.opened_broker_log import BrokerLog, fold_broker_log
+from replay.names import command_name
 from replay.progress import Progress
 from replay.subjects import subjects_of_broker
 from replay.times import iso_time
@@ -46,7 +47,7 @@ def _decision(record: EventRecord, issued: IssuedByBroker, broker: int) -> Liste
         None,
         broker,
         kind_of(issued.command),
-        f"{issued.id.cause}.{issued.id.ordinal}",
+        command_name(issued.id),
         broker_command_in_words(issued.command),
         issued.reason.rule,
         [],

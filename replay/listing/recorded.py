@@ -30,6 +30,7 @@ from replay.inspect.projections import RecordedProjection
 from replay.listing.values import ListedDecision, ListedEvent, listed_event
 from replay.logs.decode import decode_recorded
 from replay.logs.open_log import RecordedLog
+from replay.names import command_name
 from replay.progress import Progress
 from replay.subjects import paths_of_command, subjects_of_command, subjects_of_event
 from replay.times import iso_time
@@ -165,7 +166,7 @@ class EventDescriber:
             issued.term,
             self._broker,
             kind_of(issued.command),
-            f"{issued.id.cause}.{issued.id.ordinal}",
+            command_name(issued.id),
             command_in_words(issued.command),
             issued.reason.rule,
             [leader_choice(one) for one in issued.reason.choices],

@@ -21,6 +21,7 @@ from eventstore.records import CommandRecord, Header
 from replay.errors import OtherCoreError, ReplayError
 from replay.logs.broker_log import is_of_broker
 from replay.logs.folding import AnyRecorded
+from replay.names import command_name
 
 
 def is_of_this_core(header: Header) -> bool:
@@ -93,7 +94,7 @@ def refuse_event_of_other_core(header: Header, event: AnyRecorded, error: Except
 def name_with_command(event: AnyRecorded) -> str:
     """An event by its number and kind, and the command whose outcome it is."""
     command = getattr(event.event, "command", None)
-    outcome = f", the outcome of command {command.cause}.{command.ordinal}" if command else ""
+    outcome = f", the outcome of command {command_name(command)}" if command else ""
     return f"event {event.seq} ({kind_of(event.event)}{outcome})"
 
 

@@ -69,3 +69,15 @@ def fold_events(
     """Fold events in order, as `records` reads them from a log, or changed before that."""
     for event, known in events:
         yield FoldedEvent(event, fold_event(fold, event), known)
+
+
+def end_of_stored_commands(reader: LogReader) -> int:
+    """The first event whose commands may not be stored completely; one more than the last event for
+    a closed log, which has all commands. After a crash, or while a daemon runs, the commands of the
+    last event that has any may be incomplete, and those of later events missing."""
+    if reader.closing is not None:
+        return reader.last_seq + 1
+    last = 0
+    for command in reader.commands():
+        last = command.cause
+    return last

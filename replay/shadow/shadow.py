@@ -129,16 +129,22 @@ class Shadow:
     # Reading and comparing ------------------------------------------------------------------------
 
     def _read_records(self, now: float) -> bool:
+        """Read the next records, which the next comparison takes into account. Returns whether
+        there were any."""
         records = self._import.read(_BATCH, now)
         if records:
             self._last_ms, self._read_at = records[-1][0].wall_ns // _NS, now
             self._before.records += len(records)
             self._live.take(records)
+        self._warn_if_stalled()
+        return bool(records)
+
+    def _warn_if_stalled(self) -> None:
+        """Log a warning, once for each reason, if ZooKeeper's log cannot be read further."""
         if self._import.stalled != self._stalled:
             self._stalled = self._import.stalled
             if self._stalled:
                 logger.warning("ZooKeeper's log cannot be read further: %s", self._stalled)
-        return bool(records)
 
     def _compare(
         self, *, is_last: bool = False, is_stopping: IsStopping = lambda: False

@@ -36,6 +36,7 @@ from controller.kafka_0_8.events import BrokerEvent, RecordEvent
 from controller.zookeeper.session_channel import session_channel
 from eventstore.records import EventRecord
 from replay.logs.folding import AnyRecorded
+from replay.names import command_name
 
 NOTES_MAX: Final = 20
 """The limit of notes; further ones are left out."""
@@ -162,7 +163,7 @@ class EventFieldChecker:
             return []
         pairs = [*zip(_FIELDS, stored, expected, strict=True)]
         if command is not None and not is_issued:
-            name = f"{command.cause}.{command.ordinal}"
+            name = command_name(command)
             pairs.insert(_OF_PAYLOAD, ("command", name, "a command of an earlier event"))
         return [
             WrongField(name, str(was), str(should_be))

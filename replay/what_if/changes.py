@@ -162,12 +162,12 @@ class _ChangeApplier:
         return settings
 
     def _drop(self, seq: int) -> None:
-        for one in self._select_causes(seq, "drop"):
+        for one in self._claim_causes(seq, "drop"):
             self._causes.remove(one)
             self._note(one.seq - 1, one.at_ms, f"event {one.seq} did not happen: {in_words(one)}")
 
     def _delay(self, seq: int, ms: int) -> None:
-        for one in self._select_causes(seq, "delay"):
+        for one in self._claim_causes(seq, "delay"):
             what = one.what
             if isinstance(what, BrokerUnregistered):
                 what = structs.replace(what, gone_ms=what.gone_ms + ms)
@@ -176,8 +176,9 @@ class _ChangeApplier:
             text = f"event {one.seq} happened {ms / 1000:g} s later: {in_words(one)}"
             self._note(one.seq - 1, later.at_ms, text)
 
-    def _select_causes(self, seq: int, option: str) -> list[Cause]:
-        """The causes that an event shows. Raises ReplayError if it shows none."""
+    def _claim_causes(self, seq: int, option: str) -> list[Cause]:
+        """Claim the causes that an event shows, each for one change, and return them. Raises
+        ReplayError if the event shows none, or if another change has claimed one."""
         self._incident.at_ms(seq)
         found = causes_shown_by(self._incident.causes, seq)
         if not found:

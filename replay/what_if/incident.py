@@ -278,8 +278,11 @@ class _RecordedReader(_IncidentReader):
                 pass
 
     def _note_configs(self, ns: int) -> None:
-        """The controller reads the configuration of a topic when it needs it. A value that it reads
-        for the first time has been there before, unless a notification reported a change."""
+        """Note the configurations, and the announcements of changes, that the controller has read.
+
+        It reads the configuration of a topic when it needs it. A value that it reads for the first
+        time has been there before, unless a notification reported a change.
+        """
         content = self._incident.content
         at_ms = self.causes.ms_of(ns)
         for path, data in content.items():
@@ -291,9 +294,9 @@ class _RecordedReader(_IncidentReader):
                     entity = znodes.read_config_change(path, data)
                     self._announced[znodes.config_path(entity)] = (self.causes.seq, at_ms)
             elif path.startswith(TOPIC_AND_BROKER_CONFIGS):
-                self._config_read(path, data)
+                self._note_config(path, data)
 
-    def _config_read(self, path: str, data: bytes) -> None:
+    def _note_config(self, path: str, data: bytes) -> None:
         announced = self._announced.pop(path, None)
         is_known = path in self._seen
         self._seen[path] = data

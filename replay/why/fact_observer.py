@@ -43,7 +43,7 @@ from controller.core.state import Partition
 from controller.core.state_machines import ReplicaState
 from controller.core.triggers import ApiCall, Expire, Trigger, ZkPartitionReassignment, trigger_name
 from controller.core.values import NO_ASSIGNMENT, NO_LEADER, Assignment, LeaderAndIsr
-from replay.names import broker_named, partition_name
+from replay.names import broker_named, command_name, partition_name
 from replay.parsed_znodes import parsed_state, parsed_topic
 from replay.subjects import subject_of
 from replay.why.facts import (
@@ -184,7 +184,7 @@ class FactObserver(NotedFacts, FoldObserver):
             assert isinstance(asked.command, (WriteZnodes, WriteAtomically)), "a write was lost"
             for _, operation in self._covered_operations(asked.command.operations):
                 if operation.path == path:
-                    self._add_assignments(asked, operation, f"{asked.id.cause}.{asked.id.ordinal}")
+                    self._add_assignments(asked, operation)
 
     def sends(self, requests: Sequence[BrokerRequest], rule: str) -> None:
         if self.moves is not None:
@@ -301,17 +301,22 @@ class FactObserver(NotedFacts, FoldObserver):
     def _add_write(
         self, asked: Issued, operation: SetData | CreateZnode, error: int, version: int
     ) -> None:
-        name = f"{asked.id.cause}.{asked.id.ordinal}"
         rule = asked.reason.rule
         if error in (CONNECTION_LOSS, SESSION_EXPIRED, RUNTIME_INCONSISTENCY):
             self._lost.append(asked)
             return
         if error != OK:
-            self.add(WriteRefused, path=operation.path, rule=rule, error=error, command=name)
+            self.add(
+                WriteRefused,
+                path=operation.path,
+                rule=rule,
+                error=error,
+                command=command_name(asked.id),
+            )
             return
         key = znodes.partition_of_state(operation.path)
         if key is None:
-            self._add_assignments(asked, operation, name)
+            self._add_assignments(asked, operation)
             return
         after = parsed_state(operation.path, operation.data, version)
         if after is None:
@@ -329,11 +334,11 @@ class FactObserver(NotedFacts, FoldObserver):
                 rule=rule,
                 code=choice.code if choice else "",
                 passed_over=choice.passed_over if choice else (),
-                command=name,
+                command=command_name(asked.id),
                 writer=f"broker {self.controller.configuration.broker_id}",
             )
 
-    def _add_assignments(self, asked: Issued, operation: SetData | CreateZnode, name: str) -> None:
+    def _add_assignments(self, asked: Issued, operation: SetData | CreateZnode) -> None:
         topic = subject_of(operation.path).topic
         assert topic is not None, "only topics' znodes have assignments"
         content = parsed_topic(topic, operation.data)
@@ -353,7 +358,7 @@ class FactObserver(NotedFacts, FoldObserver):
                     before=before,
                     after=after,
                     rule=asked.reason.rule,
-                    command=name,
+                    command=command_name(asked.id),
                     writer=f"broker {self.controller.configuration.broker_id}",
                 )
 

@@ -31,7 +31,7 @@ from replay.why.facts import (
     StateWritten,
     TopicChanged,
 )
-from replay.why.move import Move, MoveEvent
+from replay.why.move import Move, MoveEvent, MoveOutcome
 from replay.why.move_builder import LOG_ENDED, MoveBuilder, OpenWait, back_on
 from replay.why.noted_facts import API
 from replay.why.rollback_cause import cancellation_of, probable_cause
@@ -85,14 +85,14 @@ class _MoveHistory:
             case MoveGivenUp():
                 self._begin_rollback(fact)
             case LeftUnchanged(code=code) if code == ROLLBACK_WAITS:
-                self._waits(fact)
+                self._apply_wait(fact)
             case LeftUnchanged(code=code) if code == _GIVEN_UP:
-                self._rollback_given_up(fact)
+                self._give_up_rollback(fact)
             case CancelZnodeObserved():
                 self._cancel_znode_observed(fact)
             case NoticeIssued(code=code, subject=subject) if code == NOT_CANCELLED:
                 if subject == self._partition:
-                    self._not_cancelled(fact)
+                    self._note_late_cancellation(fact)
             case RollbackStep():
                 self._step(fact)
             case ReplicaDeletion():
@@ -134,14 +134,14 @@ class _MoveHistory:
             # The next move begins before the last step of the rollback.
             move.ended, move = move.stored, None
         if move is not None and not fact.after.is_being_reassigned:
-            self._ends(move, fact)
+            self._end_move(move, fact)
         elif move is None and fact.after.is_being_reassigned:
-            self._begins(fact)
+            self._begin_move(fact)
         elif move is not None and set(move.target) != set(fact.after.target):
             move.target = fact.after.target
             move.add_event(fact, "target_changed", f"the target becomes {broker_list(move.target)}")
 
-    def _begins(self, fact: AssignmentWritten) -> None:
+    def _begin_move(self, fact: AssignmentWritten) -> None:
         before, after = fact.before, fact.after
         origin = before.replicas if not before.is_being_reassigned else ()
         record = self._record
@@ -235,6 +235,7 @@ class _MoveHistory:
         is_back = set(replicas) == set(record.originals)
         if not is_back and set(replicas) != set(record.target):
             return
+        outcome: MoveOutcome = "rolled back" if is_back else "completed"
         move = MoveBuilder(
             record.route,
             record.route,
@@ -242,12 +243,11 @@ class _MoveHistory:
             record.target,
             None,
             record,
-            outcome="rolled back" if is_back else "completed",
+            outcome=outcome,
             ended=record,
             has_record=True,
         )
-        how = "rolled back" if is_back else "completed"
-        text = f"refold found the record of a move {move.goes}, which was {how} before"
+        text = f"refold found the record of a move {move.goes}, which was {outcome} before"
         move.add_event(record, "found", text)
         self._moves.append(move)
 
@@ -291,7 +291,7 @@ class _MoveHistory:
             return ""
         return unclean_election(last)
 
-    def _waits(self, fact: LeftUnchanged) -> None:
+    def _apply_wait(self, fact: LeftUnchanged) -> None:
         move = self._open
         if move is None:
             return
@@ -325,7 +325,7 @@ class _MoveHistory:
                 # on if an entry of the extra znode needs it; else the controller gives it up.
                 move.add_event(fact, "cancellation_removed", _CANCEL_REMOVED)
 
-    def _not_cancelled(self, fact: NoticeIssued) -> None:
+    def _note_late_cancellation(self, fact: NoticeIssued) -> None:
         """The controller found the cancellation of a move that another one had completed."""
         move = self._last
         if move is None or move.is_open or move.outcome != "completed":
@@ -335,7 +335,7 @@ class _MoveHistory:
             move.too_late = cancellation_of(found)
         move.add_event(fact, "not_cancelled", fact.text)
 
-    def _rollback_given_up(self, fact: LeftUnchanged) -> None:
+    def _give_up_rollback(self, fact: LeftUnchanged) -> None:
         move = self._open
         if move is None or not move.is_waiting or move.cancellation is None:
             return
@@ -444,12 +444,12 @@ class _MoveHistory:
 
     # The end of a move ----------------------------------------------------------------------------
 
-    def _ends(self, move: MoveBuilder, fact: AssignmentWritten) -> None:
+    def _end_move(self, move: MoveBuilder, fact: AssignmentWritten) -> None:
         replicas = fact.after.replicas
         is_found = not fact.rule and not fact.writer
         if set(replicas) == set(move.origin):
             if STORE in move.steps:
-                self._originals_stored(move, fact, is_found=is_found)
+                self._apply_stored_originals(move, fact, is_found=is_found)
                 return
             move.outcome, text = "rolled back", back_on(replicas)
             if is_found:
@@ -464,7 +464,7 @@ class _MoveHistory:
         move.ended = fact
         move.add_event(fact, move.outcome.replace(" ", "_"), text)
 
-    def _originals_stored(
+    def _apply_stored_originals(
         self, move: MoveBuilder, fact: AssignmentWritten, *, is_found: bool
     ) -> None:
         """Step 5 is done; the rollback ends with the last step, or when the next controller has

@@ -40,6 +40,7 @@ from replay.cluster_view.views import ClusterView, ProcedureView
 from replay.description.events import event_in_words, request_in_words
 from replay.logs.other_core import refuse_event_of_other_core
 from replay.logs.recorded_fold import fold_event
+from replay.names import command_name
 from replay.subjects import paths_of_command, subject_of
 from replay.why.fact_observer import FactObserver
 from replay.why.facts import AddressProbed, AssignmentWritten, Cause, SessionChanged, StateWritten
@@ -162,9 +163,7 @@ class RecordedFactObserver(FactObserver):
                 self.because.procedure,
                 self.because.seq,
                 last.reason.rule if last else "",
-                f"{last.command.__struct_config__.tag} {last.id.cause}.{last.id.ordinal}"
-                if last
-                else "",
+                f"{last.command.__struct_config__.tag} {command_name(last.id)}" if last else "",
                 last.id.cause if last else self.because.seq,
             )
         return cluster_of(self._fold, seq, time, procedure, context, self.rewriting)

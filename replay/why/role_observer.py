@@ -7,6 +7,7 @@ from controller.core.events import ZnodesRead
 from controller.core.operations import OK, Create, Delete
 from replay.checkpoint import Checkpointed
 from replay.cluster_view.views import NO_BROKER
+from replay.names import command_name
 
 
 class RoleObserver(Checkpointed):
@@ -29,7 +30,7 @@ class RoleObserver(Checkpointed):
                 created = [one.path for one in operations if isinstance(one, Create)]
                 if znodes.CONTROLLER in created:
                     deletes = any(isinstance(one, Delete) for one in operations)
-                    self._write = f"{issued.id.cause}.{issued.id.ordinal}"
+                    self._write = command_name(issued.id)
                     self._replaced = self._holder if deletes else NO_BROKER
             case _:
                 pass

@@ -18,6 +18,7 @@ from controller.core.state import Partition
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Name, read_entries, reassignment_path
 from replay.description.phrases import broker_list, leader_in_words, state_in_words
+from replay.names import command_name
 
 LAST: Final = 7
 STORE: Final = 5
@@ -61,7 +62,7 @@ class RollbackSteps:
     def issues(self, issued: Issued) -> None:
         """A command is issued."""
         if isinstance(issued.command, WriteZnodes | WriteAtomically):
-            command = f"{issued.id.cause}.{issued.id.ordinal}"
+            command = command_name(issued.id)
             for operation in issued.command.operations:
                 self._writes(operation, command)
             for operation in issued.command.operations:

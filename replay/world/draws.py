@@ -24,10 +24,15 @@ class SplitMix64:
     def next(self) -> int:
         """The next number."""
         self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK
-        mixed = self._state
-        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
-        return mixed ^ (mixed >> 31)
+        return mix(self._state)
+
+
+def mix(value: int) -> int:
+    """A hash of an integer, in 64 bits."""
+    value &= _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)
 
 
 class Draws:

@@ -150,6 +150,8 @@ class Watches:
             yield session, WatchFired(parent, "children", zxid)
 
     def _fire_data_watches(self, path: str) -> Iterable[int]:
+        """Remove the data watches of a path, and return the sessions that had one or that have a
+        recursive watch of the path or of a znode above it."""
         watching = self._data.fire(path)
         if not self._recursive:
             return watching

@@ -52,10 +52,11 @@ def main(
         raise typer.Exit(2)
     for bench in BENCHES:
         if not parts or bench.part in parts:
-            _run_bench(bench)
+            _write_part(bench, _run_bench(bench))
 
 
-def _run_bench(bench: Bench) -> None:
+def _run_bench(bench: Bench) -> str:
+    """Run a bench, and return its output, which is also printed."""
     typer.echo(f"{bench.part}: {bench.command}", err=True)
     ran = subprocess.run(
         [sys.executable, "-m", *bench.arguments], stdout=subprocess.PIPE, text=True, check=False
@@ -64,7 +65,11 @@ def _run_bench(bench: Bench) -> None:
         typer.echo(f"{bench.command}: exit status {ran.returncode}; {PAGE} is unchanged", err=True)
         raise typer.Exit(1)
     typer.echo(ran.stdout)
-    lines = [f"$ {bench.command}", *ran.stdout.splitlines()]
+    return ran.stdout
+
+
+def _write_part(bench: Bench, output: str) -> None:
+    lines = [f"$ {bench.command}", *output.splitlines()]
     block = "\n".join(f"    {line}".rstrip() for line in lines)
     part = f"On {time.strftime('%Y-%m-%d')}:\n\n{block}"
     PAGE.write_text(with_part(PAGE, bench.part, part), encoding="utf-8")

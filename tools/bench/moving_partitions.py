@@ -162,7 +162,7 @@ class MovingBench(Bench):
             elif step is Step.DEATH:
                 sample = await self._measure_broker_failure(contender)
             elif step is Step.SHUTDOWN:
-                sample = await self._shut_down(contender)
+                sample = await self._measure_controlled_shutdown(contender)
             elif step is Step.ISR_CHANGE:
                 sample = await self._measure_isr_changes(contender)
             elif step is Step.FAILOVER_DELETING:
@@ -236,7 +236,10 @@ class MovingBench(Bench):
         await self._write([Delete(path, ANY_VERSION) for path in records])
         sample = await self._measure_failover(contender)
         if len(await self._records()) < len(records):
-            raise BenchError(f"{contender.title} has not written its records after {sample}")
+            raise BenchError(
+                f"{contender.title} has not written all records of its moves again in its failover,"
+                f" which took {sample.seconds:.1f} s; see {contender.folder}"
+            )
         return sample
 
     # Begin ----------------------------------------------------------------------------------------
@@ -335,7 +338,7 @@ class MovingBench(Bench):
 
     # Requests of brokers --------------------------------------------------------------------------
 
-    async def _shut_down(self, contender: Contender) -> Sample:
+    async def _measure_controlled_shutdown(self, contender: Contender) -> Sample:
         """Measure the time from a broker's request to shut down until the answer."""
         async with ClusterView(self.server.connect) as view:
             epoch = await view.broker_epoch(ENDING_BROKER)

@@ -22,7 +22,8 @@ def java_command(
     quick_start: bool = True,
     traced: Mapping[str, str] | None = None,
 ) -> Sequence[str]:
-    """The `java` command with the jars, logging to server.log in `folder`.
+    """Write the log4j configuration into `folder`, and return the `java` command with the jars. The
+    server logs to server.log in `folder`.
 
     `traced` maps loggers to separate files that they write to at level TRACE.
     """
@@ -31,12 +32,14 @@ def java_command(
         str(find_java()),
         *quick,
         *options,
-        *_logging_options(jars, folder, traced or {}),
+        *_configure_logging(jars, folder, traced or {}),
         *("-cp", str(jars / "*"), main_class, argument),
     )
 
 
-def _logging_options(jars: Path, folder: Path, traced: Mapping[str, str]) -> Sequence[str]:
+def _configure_logging(jars: Path, folder: Path, traced: Mapping[str, str]) -> Sequence[str]:
+    """Write the log4j configuration of the version that the jars have, and return the JVM options
+    that name it."""
     if any(jars.glob("log4j-core-2*.jar")):
         configuration = folder / "log4j2.properties"
         configuration.write_text(_log4j2(folder))

@@ -111,7 +111,8 @@ def _write(root: Path, run: Run, listed: Reviewed) -> Reviewed:
 def _chosen_functions(
     root: Path, functions: list[Function], only: list[str], base: str
 ) -> list[Function]:
-    """The mutants to try, in order. Raises MutationError for an unknown name, or if git fails."""
+    """The functions whose mutants are tried, in order. Raises MutationError for an unknown name,
+    or if git fails."""
     if only:
         found = [one for one in functions if any(_is_in(one, name) for name in only)]
         if not found:

@@ -56,7 +56,8 @@ async def start_replica(broker: Broker, name: Name) -> bool:
 
 
 def _replace_partition(broker: Broker, earlier: Partition, czxid: int) -> Partition:
-    """The partition was created, perhaps after the deletion of an earlier one (Q-04)."""
+    """Begin again with a partition that was created, perhaps after the deletion of an earlier one,
+    of which this broker steps down (Q-04)."""
     if earlier.is_leader or earlier.commit_queue:
         why = "the partition was deleted and created again"
         step_down(broker, earlier, why, rules.INCARNATION)

@@ -71,16 +71,17 @@ async def describe(client: ZooKeeperClient, topics: Iterable[str] | None) -> Clu
     # In the order in which a reassignment passes through these znodes, so that one that is being
     # started or completed is not missed.
     controller, extra, pending, cancel, parent = await client.read(_SINGLE)
-    unreadable: dict[str, str] = {}
-    requests = await _requests(client, unreadable)
+    requests, unreadable = await _requests(client)
     records, unusable = await _records(client)
+    legacy, unreadable_legacy = _submitted_entries(znodes.REASSIGN_PARTITIONS, pending)
+    extras, unreadable_extra = _submitted_entries(REASSIGN_PARTITIONS_EXTRA, extra)
     kip = ReassignmentZnodes(
-        _submitted_entries(znodes.REASSIGN_PARTITIONS, pending, unreadable),
-        _submitted_entries(REASSIGN_PARTITIONS_EXTRA, extra, unreadable),
+        legacy,
+        extras,
         Cancellation(cancel.version, is_forced(cancel.data)) if cancel is not None else None,
         records,
         requests,
-        unreadable,
+        {**unreadable, **unreadable_legacy, **unreadable_extra},
         unusable,
         parent is not None,
     )
@@ -226,12 +227,14 @@ def _agrees(record: Reassignment, assignment: Assignment) -> bool:
 
 
 async def _requests(
-    client: ZooKeeperClient, unreadable: dict[str, str]
-) -> dict[str, ReassignmentRequest]:
+    client: ZooKeeperClient,
+) -> tuple[dict[str, ReassignmentRequest], dict[str, str]]:
+    """The requests by path, and why the other ones cannot be read."""
     names = await client.children(REASSIGNMENT_REQUESTS)
     numbered = [name for name in names if request_number(name) is not None]
     paths = tuple(request_path(one) for one in numbered)
     found: dict[str, ReassignmentRequest] = {}
+    unreadable: dict[str, str] = {}
     for path, znode in zip(paths, await client.read(paths), strict=True):
         if znode is None:
             continue
@@ -239,19 +242,17 @@ async def _requests(
             found[path] = read_request(path, znode.data)
         except ZnodeError as error:
             unreadable[path] = str(error)
-    return found
+    return found, unreadable
 
 
-def _submitted_entries(
-    path: str, znode: Znode | None, unreadable: dict[str, str]
-) -> SubmittedEntries:
+def _submitted_entries(path: str, znode: Znode | None) -> tuple[SubmittedEntries, dict[str, str]]:
+    """The entries of a znode; by its path, why they cannot be read."""
     if znode is None:
-        return SubmittedEntries()
+        return SubmittedEntries(), {}
     try:
-        return SubmittedEntries(read_entries(path, znode.data).entries, znode.version)
+        return SubmittedEntries(read_entries(path, znode.data).entries, znode.version), {}
     except ZnodeError as error:
-        unreadable[path] = str(error)
-        return SubmittedEntries({}, znode.version)
+        return SubmittedEntries({}, znode.version), {path: str(error)}
 
 
 def _controller(znode: Znode | None, brokers: dict[int, Broker]) -> CurrentController:

@@ -263,7 +263,7 @@ class _Queue:
         known_after = max(span.first, span.settled)
         for one in within:
             one.is_passed_over = one.is_passed_over and one.refold.seq >= known_after
-        self._missing = self._merge_missing(missing_of_log)
+        self._merge_missing(missing_of_log)
         self._move_extra()
 
     def _find_served(self, found: Sequence[_MatchedRequest], served: Sequence[SentRequest]) -> None:
@@ -287,11 +287,12 @@ class _Queue:
             else:
                 found.served, found.is_moved, found.is_passed_over = stock, True, False
 
-    def _merge_missing(self, of_log: Iterable[SentRequest]) -> list[SentRequest]:
-        """A request that both logs have and the fold lacks is one request.
+    def _merge_missing(self, of_log: Iterable[SentRequest]) -> None:
+        """Add the requests that only state-change.log has to the missing ones of the request log.
 
-        The request log has more details. A request of the fold that was paired with it is released
-        if state-change.log disagrees.
+        A request that both logs have and the fold lacks is one request; the request log has more
+        details. A request of the fold that was paired with it is released if state-change.log
+        disagrees.
         """
         left = [(one, one) for one in of_log]
         for request in self._missing:
@@ -301,7 +302,7 @@ class _Queue:
             if served and logged and not agrees(logged, served) and _take(left, served):
                 self._missing.append(served)
                 found.served = None
-        return [*(one for one, _ in left), *self._missing]
+        self._missing = [*(one for one, _ in left), *self._missing]
 
     def _move_extra(self) -> None:
         """Of several requests that are equal in state-change.log, the unserved one is extra."""

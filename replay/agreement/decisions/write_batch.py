@@ -54,7 +54,6 @@ class WriteBatch:
         self._writes = list(writes)
         self._view = view
         self._is_atomic = is_atomic
-        self._is_fenced = False
         self._errors: list[int | None] = [None] * len(writes)
         self._done: list[int] = []
         self._versions = [-1] * len(writes)
@@ -93,7 +92,7 @@ class WriteBatch:
     @property
     def is_fenced(self) -> bool:
         """Whether one of its writes was fenced; the open ones will be."""
-        return self._is_fenced
+        return FENCED in self._errors
 
     @property
     def open_writes(self) -> list[WriteOperation]:
@@ -113,7 +112,10 @@ class WriteBatch:
         if not self._open:
             return None
         if decision.error:
-            return [] if self._claim_refused(decision, since_zxid) else None
+            refused = self._refused_writes(decision, since_zxid)
+            for place, error in refused.items():
+                self._settle(place, error, -1)
+            return [] if refused else None
         found = self._matching_writes(decision)
         if found is None:
             return None
@@ -125,8 +127,10 @@ class WriteBatch:
 
     def has(self, decision: StockDecision, since_zxid: int) -> bool:
         """Whether `claim` would settle writes, without differences."""
+        if not self._open:
+            return False
         if decision.error:
-            return self._refused_place(decision, since_zxid) is not None
+            return bool(self._refused_writes(decision, since_zxid))
         found = self._matching_writes(decision)
         return found is not None and bool(found[0]) and not found[1]
 
@@ -170,7 +174,7 @@ class WriteBatch:
         for place in self._open:
             write = self._writes[place]
             error = refusal(write, self._view)
-            if self._is_fenced:
+            if self.is_fenced:
                 # Kafka stops at the first write that is fenced.
                 error = FENCED
             elif not note_later(write) and place not in self._without_effect:
@@ -197,25 +201,21 @@ class WriteBatch:
                 return place
         return None
 
-    def _claim_refused(self, decision: StockDecision, since_zxid: int) -> bool:
-        """Settle the operations of a refused write. ZooKeeper logs the reason of a refusal, but not
-        the operation."""
+    def _refused_writes(self, decision: StockDecision, since_zxid: int) -> dict[int, int]:
+        """The open writes that a refused decision corresponds to, each with its error. ZooKeeper
+        logs the reason of a refusal, but not the operation."""
         if self._is_atomic:
             errors = [refusal(one, self._view) for one in self._writes]
             if decision.error not in errors:
-                return False
-            for place, error in enumerate(errors):
-                self._settle(place, error or RUNTIME_INCONSISTENCY, -1)
-            return True
+                return {}
+            return {place: error or RUNTIME_INCONSISTENCY for place, error in enumerate(errors)}
         refused = self._refused_place(decision, since_zxid)
         if refused is None:
-            return False
-        self._settle(refused, FENCED if decision.what == "fenced" else decision.error, -1)
-        return True
+            return {}
+        return {refused: FENCED if decision.what == "fenced" else decision.error}
 
     def _refused_place(self, decision: StockDecision, since_zxid: int) -> int | None:
         if decision.what == "fenced":
-            self._is_fenced = True
             return self._open[0]
         for place in self._open:
             if refusal(self._writes[place], self._view) == decision.error:

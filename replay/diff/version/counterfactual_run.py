@@ -178,12 +178,12 @@ class CounterfactualRun:
         one = self._log.of.get(outcome.command)
         if one is None:
             return
-        taken = one.taken_by
-        if taken is not None:
-            command = taken.command
+        counterpart = one.counterpart
+        if counterpart is not None:
+            command = counterpart.command
             has_diverged = isinstance(command, READS) and self._zookeeper.any_diverged(command)
             if has_diverged and not _is_lost(outcome):
-                self._responder.answer_simulated(taken)
+                self._responder.answer_simulated(counterpart)
             else:
                 self._pass_on(outcome, _ZOOKEEPER)
             return
@@ -199,15 +199,15 @@ class CounterfactualRun:
         one = self._log.of.get(outcome.command)
         if one is None:
             self._advance(seq)
-        elif one.taken_by is not None:
-            self._apply_common_write(seq, one.taken_by, outcome)
+        elif one.counterpart is not None:
+            self._apply_common_write(seq, one.counterpart, outcome)
         else:
             self._apply_log_write(seq, one, outcome)
 
-    def _apply_common_write(self, seq: int, taken: Issued, outcome: ZnodesWritten) -> None:
+    def _apply_common_write(self, seq: int, counterpart: Issued, outcome: ZnodesWritten) -> None:
         """Apply a write that the log and the version have in common. If any of its znodes has
         diverged, the write is simulated, and the log's write is not applied."""
-        zookeeper, command = self._zookeeper, taken.command
+        zookeeper, command = self._zookeeper, counterpart.command
         operations = command.operations if isinstance(command, WRITES) else ()
         is_simulated = (
             isinstance(command, WRITES)
@@ -219,7 +219,7 @@ class CounterfactualRun:
                 zookeeper.keep(operation.path)
         self._advance(seq)
         if is_simulated:
-            self._responder.answer_simulated(taken)
+            self._responder.answer_simulated(counterpart)
         else:
             self._pass_on(outcome, _ZOOKEEPER)
         for operation in operations:
@@ -258,15 +258,15 @@ class CounterfactualRun:
         if place is None:
             return True
         one = self._log.of.get(place[0])
-        return one is not None and (one.taken_by is not None or place[1] in one.items)
+        return one is not None and (one.counterpart is not None or place[1] in one.items)
 
     def _pass_on(self, outcome: Outcome | BrokerResponded, channel: str) -> None:
         """Pass an outcome of the log to the command of the version that it belongs to."""
         one = self._log.of.get(outcome.command)
-        taken = one.taken_by if one is not None else None
-        if taken is not None:
-            self._responder.pending.pop(taken.id, None)
-            self._responder.receive(structs.replace(outcome, command=taken.id), channel)
+        counterpart = one.counterpart if one is not None else None
+        if counterpart is not None:
+            self._responder.pending.pop(counterpart.id, None)
+            self._responder.receive(structs.replace(outcome, command=counterpart.id), channel)
         elif one is not None and isinstance(outcome, (TopicIdsDrawn, NumbersDrawn)):
             self._responder.drawn[one.digest].append(outcome)
         elif one is not None and isinstance(outcome, BrokerResponded):

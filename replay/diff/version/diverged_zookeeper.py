@@ -4,7 +4,7 @@ Each command is carried out on a server of replay.world with the znodes that the
 Its changes are kept here until the log has the same content again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from controller.core import znodes
@@ -133,24 +133,20 @@ class DivergedZooKeeper:
         self._zxid = server.zxid
         if not isinstance(command, (WriteZnodes, WriteAtomically)):
             return outcomes, []
-        return outcomes, self._fire_watches(known, server.dump(), command)
-
-    def _fire_watches(
-        self,
-        before: dict[str, Znode],
-        after: dict[str, Znode],
-        command: WriteZnodes | WriteAtomically,
-    ) -> list[WatchFired]:
-        found: list[WatchFired] = []
-        for path in dict.fromkeys(one.path for one in command.operations):
-            was, now = before.get(path), after.get(path)
-            if was is now or is_same(was, now):
-                continue
-            self._diverged[path] = now
+        after = server.dump()
+        changes = _changes_of(command, known, after)
+        for path in changes:
+            self._diverged[path] = after.get(path)
             self.rejoin(path)
-            change: Change = "created" if was is None else "deleted" if now is None else "data"
-            found += [fired for _, fired in self._watches.fire(change, path, 0)]
-        return found
+        return outcomes, self._fire_watches(changes)
+
+    def _fire_watches(self, changes: Mapping[str, Change]) -> list[WatchFired]:
+        """The watches that fire because znodes change."""
+        return [
+            fired
+            for path, change in changes.items()
+            for _, fired in self._watches.fire(change, path, 0)
+        ]
 
     def _znodes_around(self, command: ZooKeeperCommand) -> dict[str, Znode]:
         """The znodes that a command is about, their parents, and the children of deleted znodes."""
@@ -186,6 +182,18 @@ class DivergedZooKeeper:
             self.unknown[path] = None
         elif self._log.is_early(path, self.seq):
             self.early[path] = None
+
+
+def _changes_of(
+    command: WriteZnodes | WriteAtomically, before: Mapping[str, Znode], after: Mapping[str, Znode]
+) -> dict[str, Change]:
+    """The znodes that the writes of a command change, in order, and what happens to each."""
+    changes: dict[str, Change] = {}
+    for path in dict.fromkeys(one.path for one in command.operations):
+        was, now = before.get(path), after.get(path)
+        if was is not now and not is_same(was, now):
+            changes[path] = "created" if was is None else "deleted" if now is None else "data"
+    return changes
 
 
 def _paths_of(command: ZooKeeperCommand) -> Sequence[str]:

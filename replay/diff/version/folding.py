@@ -14,7 +14,12 @@ from replay.diff.version.fold_recorder import FoldRecorder
 from replay.diff.version.imported import fold_imported
 from replay.diff.version.recorded_history import RecordedHistory
 from replay.logs.decode import records
-from replay.logs.recorded_fold import fold_at_start, fold_event, fold_events
+from replay.logs.recorded_fold import (
+    end_of_stored_commands,
+    fold_at_start,
+    fold_event,
+    fold_events,
+)
 from replay.progress import Progress, unreported
 
 
@@ -39,7 +44,7 @@ def _fold_recorded(reader: LogReader, recorder: FoldRecorder, progress: Progress
     fold.controller.observer = recorder.causes
     seq, now_ns, last = 0, 0, reader.last_seq
     event: Recorded | None = None
-    stored_until = _end_of_stored_commands(reader)
+    stored_until = end_of_stored_commands(reader)
     for event, issued, stored in fold_events(fold, records(reader)):
         seq, now_ns = event.seq, event.wall_ns
         recorder.take(event.event)
@@ -54,17 +59,6 @@ def _fold_recorded(reader: LogReader, recorder: FoldRecorder, progress: Progress
         history = _history(reader, seq)
         return CounterfactualRun(fold, reader, history, recorder, event, progress).run()
     return FoldedLog(seq, now_ns, timelines=recorder.timelines.result())
-
-
-def _end_of_stored_commands(reader: LogReader) -> int:
-    """The last event whose commands are stored completely. After a crash, or while a daemon runs,
-    the last commands may be missing."""
-    if reader.closing is not None:
-        return reader.last_seq + 1
-    last = 0
-    for command in reader.commands():
-        last = command.cause
-    return last
 
 
 def _is_stored(issued: Sequence[Issued], stored: Sequence[CommandRecord], *, is_cut: bool) -> bool:

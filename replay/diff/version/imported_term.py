@@ -146,11 +146,11 @@ class ImportedTerm:
         one = self._log.of.get(answer.command)
         if one is None:
             return
-        taken = one.taken_by
-        if taken is None:
+        counterpart = one.counterpart
+        if counterpart is None:
             self.responder.answered[one.digest].append(answer)
         else:
-            answer = structs.replace(answer, command=taken.id)
+            answer = structs.replace(answer, command=counterpart.id)
             self.responder.receive(answer, f"broker:{answer.broker}")
         self._log.end(one.id)
 

@@ -35,8 +35,8 @@ Item = tuple["LogCommand", int]
 class LogCommand(Struct, eq=False):
     """A command of the log, with the time of its event.
 
-    The version's command that takes it is in `taken_by`, or in `items` if it takes parts. The first
-    `answered` items have outcomes.
+    The version's command that takes it is the `counterpart`; commands that take parts are in
+    `items`. The first `answered` items have outcomes.
     """
 
     id: CommandId
@@ -46,14 +46,16 @@ class LogCommand(Struct, eq=False):
     at_ns: int
     is_over: bool = False
     answered: int = 0
-    taken_by: Issued | None = None
+    counterpart: Issued | None = None
     items: dict[int, tuple[Issued, int]] = field(default_factory=dict)
     """By position in this command: the version's command, and the position there."""
 
     @property
     def is_free(self) -> bool:
         """Whether no part of the command is taken or answered."""
-        return self.taken_by is None and not self.items and not self.is_over and not self.answered
+        return (
+            self.counterpart is None and not self.items and not self.is_over and not self.answered
+        )
 
 
 class LogCommands:
@@ -83,7 +85,7 @@ class LogCommands:
 
     def adopt(self, issued: Issued) -> None:
         """Add a command that both have in common, and that has no outcome yet."""
-        one = LogCommand(issued.id, "", b"", issued.command, 0, taken_by=issued)
+        one = LogCommand(issued.id, "", b"", issued.command, 0, counterpart=issued)
         self.of[issued.id] = one
 
     def end(self, id: CommandId) -> None:
@@ -100,7 +102,7 @@ class LogCommands:
         for one in waiting:
             if one.is_free and _is_near(one, now_ns, ahead=ahead):
                 waiting.remove(one)
-                one.taken_by = issued
+                one.counterpart = issued
                 return one
         return None
 
@@ -130,7 +132,7 @@ class LogCommands:
         while waiting and waiting[0][0].is_over:
             waiting.popleft()
         for one, place in waiting or ():
-            is_taken = one.is_over or one.taken_by is not None or place in one.items
+            is_taken = one.is_over or one.counterpart is not None or place in one.items
             is_taken = is_taken or place < one.answered
             if not is_taken and _is_near(one, now_ns, ahead=True):
                 return one, place

@@ -55,7 +55,7 @@ _LEFT_OUT: Final = {
 def from_imported(log: ImportedLog) -> RunFromLog:
     """The scenario and inputs of a log. Raises ReplayError."""
     schedule = Schedule(Configuration(broker_id=REFOLD, kip_236_enable=True))
-    incident = _Explored(log, schedule)
+    incident = _ExploredImport(log, schedule)
     for record, event in log.events():
         incident.apply(record.wall_ns, event)
         if schedule.is_full:
@@ -66,7 +66,7 @@ def from_imported(log: ImportedLog) -> RunFromLog:
     return schedule.result()
 
 
-class _Explored(ImportedIncident):
+class _ExploredImport(ImportedIncident):
     def __init__(self, log: ImportedLog, schedule: Schedule) -> None:
         super().__init__(log, schedule)
         self._refolds: dict[int, int] = {}

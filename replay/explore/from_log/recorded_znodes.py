@@ -48,7 +48,7 @@ _TOGETHER_MS: Final = 1_000
 
 def from_recorded(log: RecordedLog) -> RunFromLog:
     """The scenario and inputs of a log. Raises ReplayError if it has no failover."""
-    incident = _Explored(log, Schedule(log.configuration))
+    incident = _ExploredRecording(log, Schedule(log.configuration))
     for event, _ in records(log.reader):
         incident.fold(event)
         if incident.schedule.is_full:
@@ -58,7 +58,7 @@ def from_recorded(log: RecordedLog) -> RunFromLog:
     return incident.schedule.result()
 
 
-class _Explored(RecordedIncident):
+class _ExploredRecording(RecordedIncident):
     def __init__(self, log: RecordedLog, schedule: Schedule) -> None:
         super().__init__(log, schedule)
         self._configuration = log.configuration

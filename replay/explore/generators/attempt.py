@@ -7,7 +7,7 @@ from msgspec import Struct
 from replay.explore.coverage import ControllerAct, Coverage
 from replay.explore.invariants.invariant import Violation
 from replay.explore.numbers import RandomNumbers
-from replay.explore.run import DeliveryRecorder, Run
+from replay.explore.run import DeliveryRecorder, Run, RunOutcome
 from replay.world.inputs import Input
 from replay.world.network import Delivery
 from replay.world.scenario import Scenario
@@ -71,19 +71,18 @@ class Attempts:
 
     def run(self, inputs: Sequence[Input]) -> None:
         """Run inputs. Raises ViolationFound, BudgetSpent."""
-        self._check_outcome(Run(self.scenario, inputs), inputs)
+        self._check_outcome(Run(self.scenario, inputs).outcome(), inputs)
 
     def trace(self, inputs: Sequence[Input]) -> TracedRun:
         """Run inputs and return what a strategy needs to change them. Raises ViolationFound,
         BudgetSpent."""
         recorder = DeliveryRecorder()
-        done = Run(self.scenario, inputs, keeps_acts=True, recorder=recorder)
-        outcome = done.outcome()
-        self._check_outcome(done, inputs)
+        outcome = Run(self.scenario, inputs, keeps_acts=True, recorder=recorder).outcome()
+        self._check_outcome(outcome, inputs)
         return TracedRun(recorder.deliveries, outcome.acts, outcome.sent)
 
-    def _check_outcome(self, done: Run, inputs: Sequence[Input]) -> None:
-        outcome = done.outcome()
+    def _check_outcome(self, outcome: RunOutcome, inputs: Sequence[Input]) -> None:
+        """Report the coverage of a run. Raises ViolationFound, BudgetSpent."""
         may_go_on = self._on_run(outcome.coverage)
         if outcome.violation is not None:
             case = Case(self.scenario, tuple(inputs), self.strategy, self.seed)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from replay.explore.generators.subjects import MessageSubjects
+from replay.world.draws import mix
 from replay.world.network import Delivery
 
 _MASK: Final = 2**64 - 1
@@ -86,11 +87,11 @@ class Trace:
         for receiver, one in self._kept:
             content = f"{one.link} {type(one.message).__name__} {_text(self._subjects[one.id])}"
             value = zlib.crc32(content.encode()) * 0x9E3779B97F4A7C15
-            value = _mixed_hash(value + hashes.get(one.cause, 0))
+            value = mix(value + hashes.get(one.cause, 0))
             seen = before.setdefault(receiver, [])
             for earlier, its in reversed(seen):
                 if self._is_dependent(earlier, one):
-                    value = _mixed_hash(value ^ its)
+                    value = mix(value ^ its)
                     break
             hashes[one.id] = value
             seen.append((one, value))
@@ -106,9 +107,3 @@ _REMEMBERED: Final = 200
 
 def _text(subjects: frozenset[str] | None) -> str:
     return "?" if subjects is None else " ".join(sorted(subjects))
-
-
-def _mixed_hash(value: int) -> int:
-    value &= _MASK
-    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    return value ^ (value >> 31)

@@ -37,6 +37,7 @@ from replay.fleet.replaying.recorded_decisions import (
     UnreadableCommand,
     recorded_decisions,
 )
+from replay.logs.recorded_fold import end_of_stored_commands
 from replay.names import partition_name
 
 _WHAT: Final = {"differs": "changed", "missing": "missing", "extra": "new"}
@@ -142,15 +143,13 @@ class _LogComparison:
         self._fold = fold
         self._others = others
         self._last_seq = reader.last_seq
-        self._stored_until = self._last_seq if reader.closing is not None else _last_cause(reader)
+        self._stored_until = end_of_stored_commands(reader)
         self._end_ns = _time_of(reader, self._last_seq)
 
     def compare(self, answered: FoldResult) -> Comparison:
         """Compare; `answered` is the version's fold of the log without contents."""
         left_at = 0 if self._follows(answered) else answered.folded.left_at
-        begin = left_at or self._last_seq + 1
-        if self._reader.closing is None:
-            begin = min(begin, self._stored_until)
+        begin = min(left_at or self._last_seq + 1, self._stored_until)
         events = self._last_seq - self._reader.header.first_seq + 1
         followed = (one.rule for one in self._decisions_from(answered, 0) if one.seq < begin)
         judged = Comparison(events, Counter(followed), left_at=left_at)
@@ -160,13 +159,16 @@ class _LogComparison:
 
     def _follows(self, answered: FoldResult) -> bool:
         """Whether a version follows the log to its end. After the end it may only continue work in
-        progress."""
+        progress, and issue the commands of the last event that a killed daemon did not store."""
         if answered.folded.left_at != self._last_seq:
             return answered.folded.left_at == 0
         logged = recorded_decisions(self._reader, self._last_seq, {})
         last = _known_decisions(self._decisions_from(answered, self._last_seq), logged.unknown)
         stored = [one.key for one in logged.decisions]
-        return [one.key for one in last[: len(stored)]] == stored
+        decided = [one.key for one in last]
+        if self._last_seq >= self._stored_until:
+            decided = decided[: len(stored)]
+        return decided == stored
 
     def _compare(self, judged: Comparison, answered: FoldResult, begin: int) -> None:
         head = self._decisions_from(answered, begin)
@@ -180,7 +182,8 @@ class _LogComparison:
         same = {one.key: one.rule for one in head if one.key in digests}
         judged.decided.update(one.rule for one in base)
         judged.decided.update(same.values())
-        if self._is_same(base, _known_decisions(head, unknown)):
+        additions_from = self._additions_from(answered)
+        if _is_same(base, _known_decisions(head, unknown), additions_from):
             return
         request = FoldLog(self._log, with_contents=True, known=b"".join(common_keys(base, head)))
         if follower is not None:
@@ -188,7 +191,9 @@ class _LogComparison:
         decided_by_version = self._decisions_from(self._fold(request), begin)
         head = _known_decisions(decided_by_version, unknown)
         judged.unjudged = len(decided_by_version) - len(head) - len(same)
-        found = [one for one in divergences(base, head) if not self._is_unstored(one)]
+        found = [
+            one for one in divergences(base, head) if one.what != "new" or one.seq < additions_from
+        ]
         judged.differing.update(_differing_rules(base, head, found))
         judged.divergences = list(_found_divergences(found))
 
@@ -205,8 +210,6 @@ class _LogComparison:
 
     def _stored_decisions(self, decisions: list[Decision]) -> list[Decision]:
         """The decisions without those at the end that a killed daemon made but did not store."""
-        if self._reader.closing is not None:
-            return decisions
         logged = recorded_decisions(self._reader, self._stored_until, {})
         keys = {one.key for one in logged.decisions} | {one.digest for one in logged.unknown}
         return [one for one in decisions if one.seq < self._stored_until or one.key in keys]
@@ -225,22 +228,23 @@ class _LogComparison:
             and (one.seq < self._last_seq or one.time_ns <= self._end_ns)
         ]
 
-    def _is_unstored(self, one: DecisionDivergence) -> bool:
-        return one.what == "new" and one.seq >= self._stored_until
+    def _additions_from(self, answered: FoldResult) -> int:
+        """The first event at which decisions of a version that the log lacks are no divergences.
 
-    def _is_same(self, base: Sequence[Decision], head: Sequence[Decision]) -> bool:
-        rest = head[len(base) :]
-        return first_difference(base, head[: len(base)]) is None and all(
-            one.seq >= self._stored_until for one in rest
-        )
+        The daemon may not have stored them, or the version may have made them after the end of the
+        log. A version that has left the log before receives the replies to its reads at once, so
+        its decisions at the last event include the ones after the log's end.
+        """
+        if answered.folded.left_at == self._last_seq:
+            return self._stored_until
+        return min(self._last_seq, self._stored_until)
 
 
-def _last_cause(reader: LogReader) -> int:
-    """After this event the log may lack commands: its daemon was killed, or is running."""
-    last = 0
-    for command in reader.commands():
-        last = command.cause
-    return last
+def _is_same(base: Sequence[Decision], head: Sequence[Decision], additions_from: int) -> bool:
+    rest = head[len(base) :]
+    return first_difference(base, head[: len(base)]) is None and all(
+        one.seq >= additions_from for one in rest
+    )
 
 
 def _time_of(reader: LogReader, seq: int) -> int:

@@ -39,7 +39,7 @@ class ShippedVersion(Struct, frozen=True):
                 f"{self.reference} requires other packages than this version, and there is no"
                 f" {python} on this executor: install it at the same path there"
             )
-        folder = Path(SparkFiles.getRootDirectory(), _archive_of(self.code))
+        folder = Path(SparkFiles.getRootDirectory(), _archive_name(self.code))
         return Version(self.reference, folder, python)
 
 
@@ -69,12 +69,12 @@ def ship(spark: SparkSession, versions: Sequence[Version], scratch: Path) -> lis
         shipped[code] = ShippedVersion(
             version.reference, code, hello.core_fingerprint, hello.code_version, python
         )
-        named = shutil.move(archive, scratch / f"{_archive_of(code)}.zip")
-        spark.sparkContext.addArchive(f"{named}#{_archive_of(code)}")
+        named = shutil.move(archive, scratch / f"{_archive_name(code)}.zip")
+        spark.sparkContext.addArchive(f"{named}#{_archive_name(code)}")
     return list(shipped.values())
 
 
-def _archive_of(code: str) -> str:
+def _archive_name(code: str) -> str:
     return f"version-{code}"
 
 

@@ -45,7 +45,7 @@ class GrowingBrokerLog:
         self._zone = zone
         self._parser = LineParser(zone, self.counts)
         self._begun = b""
-        self._stream = self._opened()
+        self._stream = self._open()
 
     def read(self) -> Iterator[LoggedEvent]:
         """The events of the next lines, up to the limit of one reading. Raises ReplayError."""
@@ -65,7 +65,7 @@ class GrowingBrokerLog:
             return
         if is_renamed:
             self._stream.close()
-            self._stream = self._opened()
+            self._stream = self._open()
             self._begun = b""
             self._parser = LineParser(self._zone, self.counts)
             return
@@ -92,7 +92,7 @@ class GrowingBrokerLog:
                 self._broker = event.broker
                 yield LoggedEvent(line.time_ms, f"broker {event.broker} {self.kind}", event)
 
-    def _opened(self) -> BinaryIO:
+    def _open(self) -> BinaryIO:
         try:
             return self.path.open("rb")
         except OSError as error:

@@ -124,31 +124,31 @@ class Decisions:
         if isinstance(first, Error):
             if error == BAD_VERSION and self._is_of_kafka(transaction.session):
                 return self._observed_decision(transaction, "fenced", error)
-            if self._is_lost_election(transaction, multi, error):
+            if self._is_lost_election(transaction, multi):
                 return self._observed_decision(transaction, "election", error)
             return None
-        return self._unguarded_multi(transaction, multi, error)
+        return self._unguarded_multi(transaction, multi)
 
-    def _unguarded_multi(
-        self, transaction: Transaction, multi: Multi, error: int
-    ) -> DecisionObserved | None:
+    def _unguarded_multi(self, transaction: Transaction, multi: Multi) -> DecisionObserved | None:
         term = self._terms.elected(transaction)
         if term is not None:
             return self._observed_decision(transaction, "election", 0, term)
-        is_election = error and any(
+        is_election = multi.error and any(
             isinstance(one, Create) and one.path == self._terms.controller_path
             for one in multi.operations
         )
-        return self._observed_decision(transaction, "election", error) if is_election else None
+        if not is_election:
+            return None
+        return self._observed_decision(transaction, "election", multi.error)
 
     def _is_of_kafka(self, session: int) -> bool:
         """Whether a session belongs to a broker, if no path shows it."""
         return self._terms.broker_of(session, self._tree) != UNKNOWN_BROKER
 
-    def _is_lost_election(self, transaction: Transaction, multi: Multi, error: int) -> bool:
+    def _is_lost_election(self, transaction: Transaction, multi: Multi) -> bool:
         """A broker's registration has the same form, but the broker is not registered then."""
         return (
-            error == NODE_EXISTS
+            multi.error == NODE_EXISTS
             and len(multi.operations) == _ELECTION_OPERATIONS
             and find_znode(self._tree, self._terms.controller_path) is not None
             and self._terms.registered(transaction.session, self._tree) != UNKNOWN_BROKER

@@ -290,13 +290,13 @@ class _JoinedLines:
 
     @property
     def torn(self) -> list[TornLog]:
-        """None if there are several captures: a later one may go on."""
+        """Empty if there are several captures: a later one may go on."""
         captures = len(self._opened) + len(self._stored)
         return self._opened[0].torn if self._opened and captures == 1 else []
 
     @property
     def damaged_lines(self) -> list[DamagedLines]:
-        """None if there are several captures: another one may have the lines."""
+        """Empty if there are several captures: another one may have the lines."""
         captures = len(self._opened) + len(self._stored)
         return self._opened[0].damaged_lines if self._opened and captures == 1 else []
 

@@ -78,12 +78,14 @@ def explain_partition(history: History) -> Finding:
     if view.status == "deleting":
         first = _explain_deletion(history, view)
     elif view.leader_epoch == NO_BROKER:
-        first = _never_led(history, view)
+        first = _explain_never_led(history, view)
     elif view.status == "offline" or view.leader == NO_BROKER:
-        first = _offline(history, view, changes)
+        first = _explain_offline(history, view, changes)
         first += unclean_setting(history.configuration, view.topic)
     else:
-        first = " ".join([_explain_leader(history, view, changes), *_out_of_isr(history, view)])
+        first = " ".join(
+            [_explain_leader(history, view, changes), *_explain_out_of_isr(history, view)]
+        )
         first += too_few_in_sync(history.configuration, view)
     moves = history.moves()
     move = last_undone(moves)
@@ -139,7 +141,7 @@ def _explain_deletion(history: History, view: PartitionView) -> str:
     return f"{view.name} is being deleted with its topic{since}. {waits}".rstrip()
 
 
-def _never_led(history: History, view: PartitionView) -> str:
+def _explain_never_led(history: History, view: PartitionView) -> str:
     head = f"{view.name} has never had a leader"
     found = last(history.facts, LeftUnchanged)
     if found is not None:
@@ -149,7 +151,7 @@ def _never_led(history: History, view: PartitionView) -> str:
     return f"{head}: {why}; its replicas are {broker_list(view.replicas)}."
 
 
-def _offline(history: History, view: PartitionView, changes: list[StateWritten]) -> str:
+def _explain_offline(history: History, view: PartitionView, changes: list[StateWritten]) -> str:
     lost = _lost_leader(view, changes)
     since = loss_of(history, lost) if lost != NO_BROKER else None
     head = f"{view.name} is offline"
@@ -349,7 +351,7 @@ def _previous_leader(chosen: list[StateWritten]) -> int:
     return NO_BROKER
 
 
-def _out_of_isr(history: History, view: PartitionView) -> list[str]:
+def _explain_out_of_isr(history: History, view: PartitionView) -> list[str]:
     return [
         f"{why_out_of_isr(history, view, one)}." for one in view.replicas if one not in view.isr
     ]

@@ -68,7 +68,7 @@ def _answer(history: History, view: PartitionView, moves: Sequence[Move]) -> tup
     if view.rollback_waits and not view.becoming:
         return _explain_waiting_rollback(view, move), False
     if view.is_being_reassigned:
-        return _under_way(history, view, move), False
+        return _explain_under_way(history, view, move), False
     return _explain_no_move(history, view, move), True
 
 
@@ -141,7 +141,7 @@ def _explain_waiting_rollback(view: PartitionView, move: Move | None) -> str:
     )
 
 
-def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
+def _explain_under_way(history: History, view: PartitionView, move: Move | None) -> str:
     begun = last((one for one in history.facts if _begins(one)), AssignmentWritten)
     since = _begin_of(move, begun)
     origin = broker_list(view.origin)

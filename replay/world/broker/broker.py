@@ -64,7 +64,7 @@ class Broker:
         self._run.crash()
         if loses_unflushed:
             self.disk.lose_unflushed(self.process, self._environment.observer)
-        self._gone(restart_after_us)
+        self._clean_up(restart_after_us)
 
     def shut_down(self, *, restart_after_us: int | None = None, closes_after_us: int = 0) -> None:
         """A controlled shutdown begins. Once it has been granted, the broker closes its session
@@ -75,9 +75,12 @@ class Broker:
 
     def _end_run(self, cause: str) -> None:
         is_error = cause == "exit"
-        self._gone(self._environment.settings.restart_us if is_error else self._restart_after_us)
+        self._clean_up(
+            self._environment.settings.restart_us if is_error else self._restart_after_us
+        )
 
-    def _gone(self, restart_after_us: int | None) -> None:
+    def _clean_up(self, restart_after_us: int | None) -> None:
+        """Forget the process, which has ended. It starts again after a delay; None: never."""
         self._run = None
         self._is_paused = False
         self.on_end()

@@ -41,7 +41,7 @@ class ControlledShutdown(ControllerConnection):
         self._left -= 1
         controller = context.metadata.known_controller()
         if controller is None:
-            self._failed()
+            self._handle_failure()
             return
         request = ControlledShutdownReceived(0, _VERSION, context.id, context.epoch)
         self._connect(controller).send(lambda number: ControllerRequest(number, request))
@@ -54,9 +54,9 @@ class ControlledShutdown(ControllerConnection):
         if response.error == codes.NONE and not response.remaining:
             self._on_end()
         else:
-            self._failed()
+            self._handle_failure()
 
-    def _failed(self) -> None:
+    def _handle_failure(self) -> None:
         self._peer = None
         if self._left > 0:
             self._context.clock.after(self._context.settings.shutdown_backoff_us, self._attempt)

@@ -45,7 +45,7 @@ class ControllerConnection(ABC):
                 self._context.process,
                 process,
                 self._receive_response,
-                self._failed,
+                self._handle_failure,
                 self._context.settings.socket_timeout_us,
             )
         return self._peer
@@ -60,8 +60,8 @@ class ControllerConnection(ABC):
         """A response of the controller."""
 
     @abstractmethod
-    def _failed(self) -> None:
-        """The connection was refused or lost, or a response is overdue."""
+    def _handle_failure(self) -> None:
+        """Go on after a connection that was refused or lost, or an overdue response."""
 
 
 class ControllerChannel(ControllerConnection):
@@ -106,7 +106,7 @@ class ControllerChannel(ControllerConnection):
         self._queued = None
         on_response(response)
 
-    def _failed(self) -> None:
+    def _handle_failure(self) -> None:
         self._peer = None
         # Without a request, the next one is sent at once, and must not be sent again later.
         if self._queued is not None:

@@ -150,13 +150,13 @@ class Fetcher:
                 context.process,
                 process_of(self._leader),
                 self._receive_response,
-                self._failed,
+                self._end_session,
                 context.settings.socket_timeout_us,
             )
         return self._peer
 
-    def _failed(self) -> None:
-        """The leader cannot be reached: a new session begins later."""
+    def _end_session(self) -> None:
+        """End the session, because the leader cannot be reached; a new one begins later."""
         self._peer = None
         self._is_busy, self._is_waiting = False, True
         self._asked, self._forgotten = {}, {}
@@ -176,11 +176,11 @@ class Fetcher:
         write_us = self._context.write_us
         if write_us and isinstance(message, FetchResponse) and message.partitions:
             peer = self._peer
-            self._context.clock.after(write_us, lambda: self._handle(peer, message))
+            self._context.clock.after(write_us, lambda: self._apply_response(peer, message))
         else:
-            self._handle(self._peer, message)
+            self._apply_response(self._peer, message)
 
-    def _handle(self, peer: Peer | None, message: Message) -> None:
+    def _apply_response(self, peer: Peer | None, message: Message) -> None:
         if peer is not self._peer:
             return
         if isinstance(message, FetchResponse):
@@ -189,13 +189,14 @@ class Fetcher:
         else:
             assert isinstance(message, EpochEndsResponse), message
             for end in message.partitions:
-                self._ends(end)
+                self._apply_epoch_end(end)
             self._asked = {}
         self._is_busy = False
         self._work()
 
     def _apply_fetch(self, fetched: FetchedPartition) -> None:
-        """The response for one partition, unless something changed since the request."""
+        """Apply the response for one partition, unless the partition has changed since the
+        request."""
         name = fetched.name
         one = self._following.get(name)
         if one is None or one.sent is None or one.is_delayed or one.is_truncating:
@@ -243,8 +244,8 @@ class Fetcher:
             self._changed[name] = one
             self._work()
 
-    def _ends(self, end: EpochEnd) -> None:
-        """Where the leader's log ends for the latest epoch of this log."""
+    def _apply_epoch_end(self, end: EpochEnd) -> None:
+        """Truncate the log by where the leader's log ends for the latest epoch of this log."""
         one, asked = self._following.get(end.name), self._asked[end.name]
         if one is None or one.epoch != asked.leader_epoch or not one.is_truncating:
             return

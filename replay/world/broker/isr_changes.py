@@ -106,7 +106,8 @@ class AlterPartitions:
         self._channel.send(request, self._settle_proposals)
 
     def _settle_proposals(self, response: ApiResponse) -> None:
-        """All proposals without an answer are sent again, and also what was proposed meanwhile."""
+        """Apply the answers. Then send the proposals without an answer again, and those that were
+        made meanwhile."""
         assert isinstance(response, AlterPartitionResponse), response
         is_delayed = bool(response.error)
         if not is_delayed:
@@ -115,7 +116,7 @@ class AlterPartitions:
                 answer = answers.get((proposal.topic_id or name[0], name[1])) or answers.get(name)
                 if answer is not None:
                     del self._proposals[name]
-                    if self._settle(proposal, answer):
+                    if self._apply_answer(proposal, answer):
                         # Kafka tries again at once; the pause keeps the simulation fast.
                         is_delayed = True
                         self.submit(proposal.partition, proposal.pending)
@@ -126,8 +127,9 @@ class AlterPartitions:
             self._is_delayed = True
             self._context.clock.after(RETRY_US, self._retry)
 
-    def _settle(self, proposal: _Proposal, answer: AlteredPartition) -> bool:
-        """Whether to try again."""
+    def _apply_answer(self, proposal: _Proposal, answer: AlteredPartition) -> bool:
+        """Commit or refuse a proposed ISR, as the controller answers. Returns whether the broker
+        proposes it again."""
         partition, pending = proposal.partition, proposal.pending
         if partition.pending is not pending:
             return False

@@ -48,9 +48,9 @@ class ProducerIdBlocks:
         self._is_busy = False
 
     def _read(self) -> None:
-        self._requests.submit(GetData(znodes.PRODUCER_IDS), self._write)
+        self._requests.submit(GetData(znodes.PRODUCER_IDS), self._write_next_block)
 
-    def _write(self, results: tuple[Result, ...]) -> None:
+    def _write_next_block(self, results: tuple[Result, ...]) -> None:
         """Write the next block, if no other one was written since the read."""
         (found,) = results
         try:

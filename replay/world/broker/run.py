@@ -90,7 +90,7 @@ class BrokerRun:
         )
         self._requests.use(self._zookeeper)
         self._registration = Registration(
-            self._requests, spec.id, self._make_data, self._on_registered, self._conflict
+            self._requests, spec.id, self._make_data, self._on_registered, self._exit_if_starting
         )
         self._shutdown: ControlledShutdown | None = None
         disk.start()
@@ -174,8 +174,9 @@ class BrokerRun:
             self._environment.on_start(self.context.id)
             self._clock.after(self._spec.accepts_after_ms * MS, self._listen)
 
-    def _conflict(self) -> None:
-        """At the start Kafka exits. Later it stays unregistered (KAFKA-14845)."""
+    def _exit_if_starting(self) -> None:
+        """React to another registration with this id. At the start Kafka exits; later it stays
+        unregistered (KAFKA-14845)."""
         if not self._is_listening:
             self.crash("exit")
             self._on_end("exit")

@@ -235,7 +235,8 @@ def _judge(
 
 
 def _route_problem(controller: Controller, asked: ReassignmentTarget, *, cancelled: bool) -> str:
-    """A partition is reassigned by one route at a time, and by none while a cancellation exists."""
+    """Why admin tools cannot reassign a partition now; "" if they can. A partition is reassigned by
+    one route at a time, and by none while a cancellation exists."""
     if cancelled:
         return _CANCELLED
     partition = controller.context.find(asked.topic, asked.partition)
@@ -244,7 +245,8 @@ def _route_problem(controller: Controller, asked: ReassignmentTarget, *, cancell
 
 
 def _wrong_with(controller: Controller, current: Assignment, target: tuple[int, ...]) -> str:
-    """The error message, in Kafka's words, with Scala's names of collections."""
+    """Why the target is invalid, in Kafka's words with Scala's names of collections; "" if it is
+    valid."""
     if not target:
         return "Empty replica list specified in partition reassignment."
     if len(set(target)) != len(target):
@@ -343,7 +345,8 @@ async def _resume(controller: Controller, moves: list[NewAssignment]) -> None:
 
 
 def _resumed_assignment(controller: Controller, partition: Partition) -> Assignment:
-    """The current assignment; one without a target is cancelled (EMPTY_TARGET_REFUSED)."""
+    """The current assignment. Logs a notice for one without a target, and returns the assignment
+    that cancels the reassignment (EMPTY_TARGET_REFUSED)."""
     assignment = partition.assignment
     if assignment.target or not EMPTY_TARGET_REFUSED.applies(controller.configuration):
         return assignment
@@ -420,8 +423,8 @@ async def _trigger_part(
 def _move(
     controller: Controller, partition: Partition, assignment: Assignment, *, by_api: bool
 ) -> NewAssignment:
-    """The move, with a record if an admin tool requests it, so that cancelling restores the order
-    of the originals (ORIGINALS_RESTORED_BY_API)."""
+    """The move. If an admin tool requests it, report it, and add a record, so that cancelling
+    restores the order of the originals (ORIGINALS_RESTORED_BY_API)."""
     if not by_api or not controller.configuration.has_kip_236:
         return NewAssignment(partition, assignment)
     before = controller.context.reassignments.get(partition)

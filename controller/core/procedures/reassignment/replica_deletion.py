@@ -157,7 +157,7 @@ def take_answers(
             name = each.topic, each.partition
             if name not in pending or not _is_assigned(controller, one.broker, name):
                 continue
-            if _is_of_earlier_topic(controller, each):
+            if _is_request_for_earlier_topic(controller, each):
                 continue
             topic_id = each.topic_id.hex() if each.topic_id is not None else each.topic
             error = errors.get(name) or errors.get((topic_id, each.partition))
@@ -167,13 +167,15 @@ def take_answers(
             one.accepted = [other for other in one.accepted if other != name]
             one.refused = [other for other in one.refused if other != name]
             answers = (
-                one.refused if _is_refused(controller, one.broker, name, error) else one.accepted
+                one.refused
+                if _is_replica_refused(controller, one.broker, name, error)
+                else one.accepted
             )
             answers.append(name)
             controller.enqueue(ReplicaDeletions())
 
 
-def _is_of_earlier_topic(controller: Controller, asked: LeaderAndIsrPartition) -> bool:
+def _is_request_for_earlier_topic(controller: Controller, asked: LeaderAndIsrPartition) -> bool:
     """Whether a request was for a topic that was deleted since. Without a topic id, another leader
     epoch than the present one shows it; the answer to the request with that one follows."""
     partition = controller.context.find(asked.topic, asked.partition)
@@ -184,11 +186,11 @@ def _is_of_earlier_topic(controller: Controller, asked: LeaderAndIsrPartition) -
     return asked.leadership.leader_epoch != partition.leadership.leader_epoch
 
 
-def _is_refused(controller: Controller, broker: int, name: Name, error: int | None) -> bool:
+def _is_replica_refused(controller: Controller, broker: int, name: Name, error: int | None) -> bool:
     """Whether a broker rejects a replica, probably because it has the log of an earlier topic.
 
     Without topic ids, a leader epoch that is not higher than that of the log shows it (KB 12.4.2),
-    but so does one that the broker knows already: `_of_earlier_topics` decides.
+    but so does one that the broker knows already: `_prepare_earlier_replicas` decides.
     """
     if error == STALE_CONTROLLER_EPOCH and not controller.protocol.has_topic_ids:
         partition = controller.context.find(*name)
@@ -289,7 +291,7 @@ async def _settle_assigned(controller: Controller) -> None:
         replaced = dict.fromkeys(one.replaced)
         one.accepted, one.refused = [], []
         rejected = [name for name in assigned if name in refused and name not in replaced]
-        earlier = await _of_earlier_topics(controller, child, one.broker, rejected)
+        earlier = await _prepare_earlier_replicas(controller, child, one.broker, rejected)
         accepted.update(dict.fromkeys(name for name in rejected if name not in earlier))
         others = [name for name in assigned if name not in refused or name in accepted]
         dropped = [name for name in others if is_requested or name in accepted]
@@ -306,10 +308,11 @@ async def _settle_assigned(controller: Controller) -> None:
         _send_leaders(controller, one.broker, (*earlier, *waiting))
 
 
-async def _of_earlier_topics(
+async def _prepare_earlier_replicas(
     controller: Controller, child: str, broker: int, names: list[Name]
 ) -> list[Name]:
-    """The rejected replicas whose logs are those of earlier topics. With topic ids, these are all.
+    """Prepare the deletion of the rejected replicas whose logs are those of earlier topics, and
+    return these replicas. With topic ids, these are all, and there is nothing to prepare.
 
     Otherwise their deletion was recorded before the topics that exist now were created, and they
     are not in the ISR. Their partitions get new leader epochs first. Until the leader knows its

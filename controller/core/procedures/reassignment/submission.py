@@ -269,7 +269,8 @@ def _check_min_insync_replicas(
 def _retargeted_assignment(
     controller: Controller, partition: Partition, record: Reassignment, isr: tuple[int, ...]
 ) -> Assignment:
-    """The assignment after a change of target: intermediate replicas are dropped."""
+    """The assignment after a change of target, without the intermediate replicas that the new
+    target does not need. Logs a notice about these."""
     assigned, target = partition.replicas, record.replicas
     originals = record.original_replicas
     dropped = replicas_to_drop(assigned, partition.leader, isr, record.top, target, originals)

@@ -155,8 +155,8 @@ def _report_lost_id(controller: Controller, topic: Topic, content: TopicContent)
 def _restored_assignments(
     controller: Controller, topic: Topic, found: dict[int, Assignment]
 ) -> dict[int, Assignment]:
-    """The known assignments of the partitions that a client assigned to the daemon: a stock
-    controller would adopt the znode's."""
+    """The known assignments of the partitions that a client assigned to the daemon, with a notice
+    about them. A stock controller would adopt the assignments in the znode."""
     own = controller.configuration.id_without_replicas
     restored = {
         number: known.assignment
@@ -175,7 +175,7 @@ def _assignments_kept_while_moving(
 ) -> dict[int, Assignment]:
     """The known assignments of the partitions that another client changed while a partition of the
     topic is being reassigned, or whose change looks like a reassignment. The controller keeps the
-    known assignments (docs/kip-236.md#changed-by-hand-while-under-way).
+    known assignments and logs a notice (docs/kip-236.md#changed-by-hand-while-under-way).
     """
     context = controller.context
     if not controller.configuration.has_kip_236:

@@ -167,6 +167,32 @@ def test_atomic_writes_are_refused_together(tree: Tree) -> None:
     assert outcome(one) == ([not_tried, operations.NODE_EXISTS, not_tried], [-1, -1, -1])
 
 
+@pytest.mark.parametrize("since", [0, 10**6])
+@pytest.mark.parametrize("what", ["fenced", "refused"])
+def test_atomic_batch_has_the_refused_decisions_that_it_claims(
+    tree: Tree, what: str, since: int
+) -> None:
+    """Each of its writes would succeed, so ZooKeeper has refused another one."""
+    one = batch(tree, set_state(DATA, 1), is_atomic=True)
+    refused = decision(Error(-103), what=what, error=-103)
+    assert not one.has(refused, since)
+    assert one.claim(refused, since) is None
+
+
+def test_question_whether_a_batch_has_a_fenced_write_does_not_fence_it(tree: Tree) -> None:
+    one = batch(tree, set_state(DATA, 1), set_state(DATA, 1, OTHER))
+    assert one.has(decision(Error(-103), Error(-2), what="fenced", error=-103), 0)
+    assert not one.is_fenced
+    one.skip(is_written_later)
+    assert outcome(one) == ([OK, OK], [2, 2])
+
+
+def test_settled_batch_has_no_fenced_write(tree: Tree) -> None:
+    one = batch(tree, set_state(DATA, 1))
+    assert claims(one, SetData(STATE, DATA, 2)) == []
+    assert not one.has(decision(Error(-103), Error(-2), what="fenced", error=-103), 0)
+
+
 # Skipped writes -----------------------------------------------------------------------------------
 
 

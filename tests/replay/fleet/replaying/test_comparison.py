@@ -83,6 +83,28 @@ def test_commands_a_killed_daemon_did_not_store_are_no_divergence(
     assert found.agreed == found.decisions
 
 
+def test_decision_that_a_closed_log_lacks_at_its_last_event_is_a_divergence(
+    short_history: History, tmp_path: Path
+) -> None:
+    """A closed log has all commands of its daemon, also those of the last event."""
+    last = [one for one in short_history.commands if one.kind.startswith("write_")][-1]
+    place = (last.cause, last.ordinal)
+    log = write_log(
+        tmp_path / "log",
+        History(
+            short_history.begun_ms,
+            [one for one in short_history.events if one.seq <= last.cause],
+            [one for one in short_history.commands if (one.cause, one.ordinal) < place],
+        ),
+        "c",
+        1,
+    )
+    found = judged(log, tmp_path)
+    assert not found.follows
+    assert {(one.what, one.seq) for one in found.divergences} == {("new", last.cause)}
+    assert found.agreed == found.decisions
+
+
 @pytest.mark.long
 def test_commands_not_stored_are_no_divergence_after_a_version_left_the_log(tmp_path: Path) -> None:
     short_history = simulated_history(400, 1_790_000_000_000, 0)
