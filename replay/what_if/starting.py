@@ -5,7 +5,7 @@ role before `START_MS`; then the causes follow at their times.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct, structs
 
@@ -73,7 +73,8 @@ class Continuation(Struct, frozen=True):
 
     `scenario` has no inputs yet: `inputs_of` makes them from `causes`, those after the moment. The
     moment `at_ms` of the incident is `begin_ms` in a run. No input is earlier than `first_ms`.
-    `down` are the brokers that do not run at first.
+    `down` are the brokers that do not run at first, `stopping` the controlled shutdowns that had
+    begun and not ended.
     """
 
     seq: int
@@ -82,7 +83,7 @@ class Continuation(Struct, frozen=True):
     causes: tuple[Cause, ...]
     copying: tuple[CopyingReplica, ...] = ()
     down: tuple[int, ...] = ()
-    stopping: tuple[int, ...] = ()
+    stopping: tuple[BrokerUnregistered, ...] = ()
     failed: tuple[FailLogDirectory, ...] = ()
     begin_ms: int = START_MS
     first_ms: int = START_MS
@@ -119,9 +120,8 @@ def continuation_after(
     after += [
         structs.replace(one, is_certain=True) for one in causes if incident.is_in_progress(one, seq)
     ]
-    # A shutdown that was requested before, and that had not ended.
     stopping = [
-        one.what.broker
+        one.what
         for one in causes
         if isinstance(one.what, BrokerUnregistered) and one.seq <= seq < one.what.gone_seq
     ]
@@ -288,17 +288,25 @@ def inputs_of(continuation: Continuation, causes: Sequence[Cause]) -> tuple[Inpu
     return tuple(sorted(made.inputs, key=lambda one: one.at_ms))
 
 
+class _End(NamedTuple):
+    """The end of a broker: the place of its input, and when the process ended in the log, which is
+    later than the request for a controlled shutdown."""
+
+    place: int
+    ended_ms: int
+
+
 class _Inputs:
     """The inputs so far. A broker that runs can end, and one that is down can start."""
 
     def __init__(self, continuation: Continuation) -> None:
         self._continuation = continuation
-        self._down: dict[int, int] = {}
+        self._down: dict[int, _End] = {}
         self.inputs: list[Input] = [*continuation.failed]
         for broker in continuation.down:
             self._end(CrashBroker(0, broker, False, None))
-        for broker in continuation.stopping:
-            self._end(StopBroker(_DISKS_FAIL_MS, broker, None))
+        for gone in continuation.stopping:
+            self._stop(_DISKS_FAIL_MS, gone)
 
     def add(self, cause: Cause) -> None:
         """Add what a cause needs."""
@@ -324,26 +332,30 @@ class _Inputs:
             case one:
                 self.inputs.append(structs.replace(one, at_ms=at_ms))
 
-    def _end(self, one: CrashBroker | StopBroker) -> None:
-        self._down[one.broker] = len(self.inputs)
+    def _end(self, one: CrashBroker | StopBroker, ended_ms: int = 0) -> None:
+        self._down[one.broker] = _End(len(self.inputs), max(one.at_ms, ended_ms))
         self.inputs.append(one)
+
+    def _stop(self, at_ms: int, gone: BrokerUnregistered) -> None:
+        ended_ms = gone.gone_ms + self._continuation.shift_ms
+        self._end(StopBroker(at_ms, gone.broker, None), ended_ms)
 
     def _gone(self, at_ms: int, gone: BrokerUnregistered, cause: Cause) -> None:
         if gone.is_controlled:
-            self._end(StopBroker(at_ms, gone.broker, None))
+            self._stop(at_ms, gone)
             return
         crash_ms = max(self._continuation.first_ms - 1_000, at_ms - _ENDED_BEFORE_MS, 0)
         self._end(CrashBroker(crash_ms, gone.broker, False, None))
         self.inputs.append(ExpireSession(at_ms, f"broker {gone.broker}"))
 
     def _back(self, at_ms: int, broker: int) -> None:
-        place = self._down.pop(broker, None)
-        if place is None:
+        end = self._down.pop(broker, None)
+        if end is None:
             return
-        ended = self.inputs[place]
-        assert isinstance(ended, CrashBroker | StopBroker)
-        after_ms = max(0, at_ms - REGISTERS_AFTER_MS - ended.at_ms)
-        self.inputs[place] = structs.replace(ended, restart_after_ms=after_ms)
+        one = self.inputs[end.place]
+        assert isinstance(one, CrashBroker | StopBroker)
+        after_ms = max(0, at_ms - REGISTERS_AFTER_MS - end.ended_ms)
+        self.inputs[end.place] = structs.replace(one, restart_after_ms=after_ms)
 
 
 def slow_replicas(continuation: Continuation, causes: Sequence[Cause]) -> tuple[SlowReplica, ...]:

@@ -11,7 +11,7 @@ from replay.what_if.changes import Changes
 from replay.what_if.continuing import WhatIfAnswer, what_if
 from replay.what_if.outcome import OutcomeAspect
 from replay.what_if.starting import START_MS
-from replay.world.inputs import CrashBroker
+from replay.world.inputs import CrashBroker, ElectLeaders, StopBroker
 from replay.world.scenario import TopicSpec
 from tests.replay.what_if.simulated import incident_at, log_of_run, scenario
 
@@ -39,6 +39,26 @@ def test_broker_that_ran_ends_at_the_event_of_its_restart(tmp_path: Path) -> Non
     (crash,) = [one for one in continued.inputs if isinstance(one, CrashBroker)]
     assert crash.at_ms == START_MS
     assert 0 < answer.changed["solo", 0].offline_ms < 1_700
+
+
+def test_broker_whose_shutdown_lasts_long_returns_as_in_the_log(tmp_path: Path) -> None:
+    begun = scenario(TopicSpec("t", ((1, 2),)), TopicSpec("u", ((3, 1),)), active_ms=50_000)
+    faults = (
+        CrashBroker(8_000, 2, False, None),
+        StopBroker(16_000, 1, 6_000),  # broker 1 asks three times, because it is the last replica
+        ElectLeaders(35_000, (("t", 0),)),
+    )
+    incident = incident_at(log_of_run(tmp_path, begun, *faults))
+    (crash,) = [
+        one.seq
+        for one in incident.causes
+        if isinstance(one.what, BrokerUnregistered) and one.what.broker == 2
+    ]
+    found = what_if(incident, Changes(drop=(crash,)))[0]
+    assert found.fidelity.differences == []
+    assert 6_000 < found.control["t", 0].offline_ms < 8_000
+    assert found.changed["t", 0].offline_ms == 0
+    assert found.changed["t", 0].leader == 1
 
 
 @pytest.mark.sampled

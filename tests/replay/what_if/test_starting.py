@@ -2,10 +2,18 @@
 
 from pathlib import Path
 
+import pytest
+
 from controller.core import znodes
 from replay.what_if.causes import BrokerRegistered, BrokerUnregistered, Cause
 from replay.what_if.changes import Changes, apply_changes
-from replay.what_if.starting import START_MS, Continuation, continuation_after, inputs_of
+from replay.what_if.starting import (
+    REGISTERS_AFTER_MS,
+    START_MS,
+    Continuation,
+    continuation_after,
+    inputs_of,
+)
 from replay.world.inputs import CrashBroker, ExpireSession, FailLogDirectory, StopBroker
 from tests.replay.what_if.simulated import incident_at
 
@@ -61,8 +69,20 @@ def test_shutdown_in_progress_goes_on() -> None:
     incident = incident_at(INCIDENTS / "controlled-shutdown")
     (gone,) = [one for one in incident.causes if isinstance(one.what, BrokerUnregistered)]
     found = continuation("controlled-shutdown", gone.seq)
-    assert found.stopping == (1,)
+    assert found.stopping == (gone.what,)
     assert any(isinstance(one, StopBroker) for one in inputs_of(found, ()))
+
+
+@pytest.mark.parametrize("earlier", [1, 0])
+def test_broker_starts_as_long_after_the_end_of_its_shutdown_as_in_the_log(earlier: int) -> None:
+    incident = incident_at(INCIDENTS / "controlled-shutdown")
+    (gone,) = [one for one in incident.causes if isinstance(one.what, BrokerUnregistered)]
+    (back,) = [one for one in incident.causes if isinstance(one.what, BrokerRegistered)][-1:]
+    assert isinstance(gone.what, BrokerUnregistered)
+    found = continuation("controlled-shutdown", gone.seq - earlier)
+    (stop,) = [one for one in inputs_of(found, found.causes) if isinstance(one, StopBroker)]
+    down_ms = back.at_ms - gone.what.gone_ms
+    assert stop.restart_after_ms == down_ms - REGISTERS_AFTER_MS
 
 
 def test_failed_log_directory_has_failed_at_the_start() -> None:
