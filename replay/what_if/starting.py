@@ -52,6 +52,10 @@ LAG_MS: Final = 10_000
 SESSION_MS: Final = 6_000
 """zookeeper.session.timeout.ms of brokers, unless it is set."""
 
+_SHUTDOWN_BACKOFF_MS: Final = 200
+"""controlled.shutdown.retry.backoff.ms, unless it is set: a shutdown takes as long as in the log,
+however often the broker asked the controller."""
+
 _CONTROLLER_STARTS_MS: Final = 1_300
 _DISKS_FAIL_MS: Final = 3_500
 _ENDED_BEFORE_MS: Final = 4_000
@@ -73,7 +77,7 @@ class Continuation(Struct, frozen=True):
 
     `scenario` has no inputs yet: `inputs_of` makes them from `causes`, those after the moment. The
     moment `at_ms` of the incident is `begin_ms` in a run. No input is earlier than `first_ms`.
-    `down` are the brokers that do not run at first.
+    `down` are the brokers that do not run at first; `stopping` those that shut down then.
     """
 
     seq: int
@@ -82,7 +86,7 @@ class Continuation(Struct, frozen=True):
     causes: tuple[Cause, ...]
     copying: tuple[CopyingReplica, ...] = ()
     down: tuple[int, ...] = ()
-    stopping: tuple[int, ...] = ()
+    stopping: tuple[BrokerUnregistered, ...] = ()
     failed: tuple[FailLogDirectory, ...] = ()
     begin_ms: int = START_MS
     first_ms: int = START_MS
@@ -121,7 +125,7 @@ def continuation_after(
     ]
     # A shutdown that was requested before, and that had not ended.
     stopping = [
-        one.what.broker
+        one.what
         for one in causes
         if isinstance(one.what, BrokerUnregistered) and one.seq <= seq < one.what.gone_seq
     ]
@@ -224,6 +228,7 @@ def _scenario(
         standby=False,
         waits_for_own_znode=False,
         endpoints=(),
+        authorization=None,  # Simulated brokers and clients have no principals.
         **SETTINGS_OF_THIS_VERSION,
     )
     rate = max(_RATE_MIN, min(_RATE_MAX, len(cluster.partitions) // 8))
@@ -234,6 +239,7 @@ def _scenario(
         broker_settings={
             "replica.lag.time.max.ms": str(LAG_MS),
             "zookeeper.session.timeout.ms": str(SESSION_MS),
+            "controlled.shutdown.retry.backoff.ms": str(_SHUTDOWN_BACKOFF_MS),
             **settings.brokers,
         },
         topics=topics,
@@ -297,8 +303,8 @@ class _Inputs:
         self.inputs: list[Input] = [*continuation.failed]
         for broker in continuation.down:
             self._end(CrashBroker(0, broker, False, None))
-        for broker in continuation.stopping:
-            self._end(StopBroker(_DISKS_FAIL_MS, broker, None))
+        for one in continuation.stopping:
+            self._end(self._shutdown(_DISKS_FAIL_MS, one))
 
     def add(self, cause: Cause) -> None:
         """Add what a cause needs."""
@@ -313,8 +319,8 @@ class _Inputs:
                 if broker not in self._down:
                     self.inputs.append(CrashBroker(at_ms - BOUNCED_AFTER_MS, broker, False, 0))
                     self.inputs.append(ExpireSession(at_ms - 500, f"broker {broker}"))
-            case ControllerGone(process=process):
-                self.inputs.append(KillController(at_ms, process, SAME, 0))
+            case ControllerGone(process=process, absent_ms=absent_ms):
+                self.inputs.append(KillController(at_ms, process, SAME, absent_ms))
                 self.inputs.append(ExpireSession(at_ms, process))
             case CrashBroker() | StopBroker() as end:
                 if end.broker not in self._down:
@@ -330,11 +336,16 @@ class _Inputs:
 
     def _gone(self, at_ms: int, gone: BrokerUnregistered, cause: Cause) -> None:
         if gone.is_controlled:
-            self._end(StopBroker(at_ms, gone.broker, None))
+            self._end(self._shutdown(at_ms, gone))
             return
         crash_ms = max(self._continuation.first_ms - 1_000, at_ms - _ENDED_BEFORE_MS, 0)
         self._end(CrashBroker(crash_ms, gone.broker, False, None))
         self.inputs.append(ExpireSession(at_ms, f"broker {gone.broker}"))
+
+    def _shutdown(self, at_ms: int, gone: BrokerUnregistered) -> StopBroker:
+        """A controlled shutdown that takes as long as in the log."""
+        gone_ms = gone.gone_ms + self._continuation.shift_ms
+        return StopBroker(at_ms, gone.broker, None, max(0, gone_ms - at_ms))
 
     def _back(self, at_ms: int, broker: int) -> None:
         place = self._down.pop(broker, None)
@@ -342,7 +353,10 @@ class _Inputs:
             return
         ended = self.inputs[place]
         assert isinstance(ended, CrashBroker | StopBroker)
-        after_ms = max(0, at_ms - REGISTERS_AFTER_MS - ended.at_ms)
+        ended_ms = ended.at_ms
+        if isinstance(ended, StopBroker):
+            ended_ms += ended.closes_after_ms
+        after_ms = max(0, at_ms - REGISTERS_AFTER_MS - ended_ms)
         self.inputs[place] = structs.replace(ended, restart_after_ms=after_ms)
 
 
