@@ -29,6 +29,9 @@ _SHUTDOWN_MS: Final = 10_000
 _KNOWN_WITHIN_MS: Final = 5_000
 """A request that the log has is at most so much older than what it led to."""
 
+_DELETED_WITHIN_MS: Final = 30_000
+"""The deletion of a topic begins at most so much later than its request, after queued events."""
+
 
 def inferred_requests(
     history: History, causes: Sequence[Cause], allows_unclean: Iterable[str]
@@ -117,7 +120,7 @@ def without_rejected_deletions(history: History, causes: Sequence[Cause]) -> lis
         or any(
             one.deleted_topic == cause.what.topic
             and one.seq >= cause.seq
-            and one.at_ms - cause.at_ms <= _KNOWN_WITHIN_MS
+            and one.at_ms - cause.at_ms <= _DELETED_WITHIN_MS
             for one in begun
         )
     ]
