@@ -1,10 +1,13 @@
 """How a command ends: exit codes, errors in one line instead of a traceback, SIGTERM and Ctrl-C."""
 
 import os
+import shlex
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from tempfile import mkstemp
 from typing import Any, Final
 
 import typer
@@ -14,6 +17,8 @@ from replay.errors import ReplayError
 
 DAMAGED: Final = 1
 UNUSABLE: Final = 2
+INTERNAL_ERROR: Final = 70
+"""EX_SOFTWARE of sysexits.h: no command has another meaning for it."""
 
 _BY_SIGNAL: Final = 128
 
@@ -29,6 +34,26 @@ def errors_in_one_line(command: str, damaged: int = UNUSABLE) -> Iterator[None]:
     except (LogError, ReplayError) as error:
         typer.echo(f"refold {command}: {error}", err=True)
         raise typer.Exit(damaged if isinstance(error, LogCorrupt) else UNUSABLE) from None
+
+
+def report_internal_error(error: Exception) -> None:
+    """Say in one line that an unexpected exception ended the command, which is a bug of refold. The
+    traceback is in a file, because not every command can be repeated."""
+    trace = "".join(traceback.format_exception(error))
+    where = "The traceback is below:"
+    with suppress(OSError):
+        descriptor, path = mkstemp(prefix="refold-traceback-", suffix=".txt")
+        with os.fdopen(descriptor, "w", errors="backslashreplace") as file:
+            file.write(f"{shlex.join(['refold', *sys.argv[1:]])}\n{trace}")
+        where, trace = f"The traceback is in {path}", ""
+    name = type(error).__name__
+    message = " ".join(str(error).split())
+    typer.echo(
+        f"refold: internal error ({name}: {message}). This is a bug of refold: please report it. "
+        f"{where}",
+        err=True,
+    )
+    typer.echo(trace, err=True, nl=False)
 
 
 @contextmanager

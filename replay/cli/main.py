@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from controller.cli.output import OutputFault, standard_output
 from controller.fingerprint import core_fingerprint
+from replay.cli.exit_status import INTERNAL_ERROR, report_internal_error
 from replay.cli.value_names import name_values
 
 _CANNOT_WRITE: Final = 2
@@ -99,7 +100,8 @@ def main() -> None:
     """The entry point of the `refold` script.
 
     A closed output pipe does not change the exit code. If output cannot be written, one line says
-    so, and the exit code is 2.
+    so, and the exit code is 2. After an unexpected exception, which is a bug, it is 70: other codes
+    have meanings, such as "differs".
     """
     output = standard_output()
     status: Any = 0
@@ -109,6 +111,9 @@ def main() -> None:
         status = ended.code
     except OutputFault:
         pass
+    except Exception as error:
+        report_internal_error(error)
+        status = INTERNAL_ERROR
     with suppress(OutputFault):
         sys.stdout.flush()
     if output.fault is not None and not output.is_unread:

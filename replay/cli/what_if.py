@@ -41,7 +41,9 @@ Drop = Annotated[
 ]
 Delay = Annotated[
     list[str] | None,
-    typer.Option("--delay", metavar="SEQ=TIME", help="It happened later: 120=2s, 120=500ms."),
+    typer.Option(
+        "--delay", metavar="SEQ=TIME", help="It happened later: 120=2s, 120=500ms, 120=1min."
+    ),
 ]
 Crash = Annotated[
     list[str] | None,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from replay.what_if.continuing import WhatIfAnswer
-    from replay.what_if.incident import Incident
+    from replay.what_if.incident import Incident, SavedBy
     from replay.what_if.outcome import Outcome
     from replay.what_if.searching import LikelihoodCurve, Point
 
@@ -36,6 +36,8 @@ def answer_document(
         **fields,
         "begin": _time(incident, answer.begin_ms),
         "differs": bool(answer.effect),
+        "summary": _summary(answer),
+        "not_repeated": incident.not_repeated,
         **{
             name: {partition_name(topic, number): one for (topic, number), one in outcome.items()}
             for name, outcome in outcomes.items()
@@ -62,13 +64,19 @@ def answer_parts(
     seconds = (answer.end_ms - answer.begin_ms) / 1000
     begin = f"event {answer.begin_seq} ({_time(incident, answer.begin_ms)})"
     yield f"continued after {begin} for {seconds:.1f} s in the simulated cluster"
-    names = dict.fromkeys(one.partition for one in answer.effect)
-    of = len(answer.control.keys() | answer.changed.keys())
-    if names:
-        yield f"the outcome differs for {len(names)} of {of} partitions:"
+    if incident.not_repeated is not None:
+        yield _not_repeated(incident.not_repeated)
+        yield "what happened is read from the log; the continuations are runs of this version"
+    if answer.cancelled_too_late:
+        yield (
+            "cancelled too late, without an effect: the simulated cluster has already ended the "
+            f"reassignment of {', '.join(answer.cancelled_too_late)}"
+        )
+    if answer.effect:
+        yield f"{_summary(answer)}:"
         yield from _difference_parts(answer)
     else:
-        yield f"the outcome is the same for all {of} partitions"
+        yield _summary(answer)
     yield from _totals(answer)
     yield from _fidelity(answer)
     yield f"assumptions: {len(answer.assumptions)} (docs/what-if.md#assumptions)"
@@ -79,6 +87,32 @@ def answer_parts(
     if len(logs) > 1:
         folder = logs[0].parent
         yield f"all of these logs together: refold report {folder}, refold why {folder}"
+
+
+def _summary(answer: "WhatIfAnswer") -> str:
+    """The answer in one sentence, which also says if the simulation hardly resembles the log."""
+    names = {one.partition for one in answer.effect}
+    of = len(answer.control.keys() | answer.changed.keys())
+    if not of:
+        found = "the simulated cluster has no partitions to compare at the end"
+    elif names:
+        found = f"the outcome differs for {len(names)} of {of} partitions"
+    else:
+        found = f"the outcome is the same for all {of} partitions"
+    fidelity = answer.fidelity
+    if not fidelity.is_low:
+        return found
+    return (
+        f"{found}, but the simulation is not reliable for this log: without the changes only "
+        f"{fidelity.agreeing} of {fidelity.partitions} partitions fare as in the log"
+    )
+
+
+def _not_repeated(saved_by: "SavedBy") -> str:
+    return (
+        f"the run was saved by refold {saved_by.version}, core {saved_by.core}; the code of this "
+        "version runs it differently"
+    )
 
 
 def _difference_parts(answer: "WhatIfAnswer") -> Iterator["str | Table"]:
@@ -123,9 +157,7 @@ def _fidelity(answer: "WhatIfAnswer") -> Iterator[str]:
         "fare as in the log"
     )
     for one in fidelity.differences[:_DIFFERENCES_MAX]:
-        typer.echo(
-            f"  {one.partition}: {one.what.value}: {one.base} in the log, {one.other} simulated"
-        )
+        yield f"  {one.partition}: {one.what.value}: {one.base} in the log, {one.other} simulated"
     left = len(fidelity.differences) - _DIFFERENCES_MAX
     if left > 0:
         yield f"  and {left} more: --json prints all"
@@ -140,6 +172,7 @@ def curve_document(
     """The curve as plain values."""
     return {
         "condition": condition,
+        "not_repeated": incident.not_repeated,
         **msgspec.structs.asdict(curve),
         "points": [
             {**msgspec.structs.asdict(one), "time": _time(incident, one.at_ms)}
@@ -163,6 +196,9 @@ def print_curve(
     from rich.bar import Bar
     from rich.table import Table
 
+    if incident.not_repeated is not None:
+        typer.echo(_not_repeated(incident.not_repeated))
+        typer.echo("all futures are runs of this version: they do not show how likely it was then")
     table = Table("after event", "time", "likely", "95 %", "", title=f"how likely: {condition}")
     for one in curve.points:
         table.add_row(

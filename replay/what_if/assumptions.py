@@ -45,9 +45,10 @@ def assumptions(incident: Incident, continuation: Continuation) -> list[Assumpti
 
 def _assumptions(incident: Incident, continuation: Continuation) -> Iterator[Assumption]:
     if incident.scenario is not None:
-        yield Assumption(
-            AssumptionKind.SIMULATED, 1, "none: the incident is a simulated run, which is run again"
-        )
+        text = "none: the incident is a simulated run, which is run again"
+        if incident.not_repeated is not None:
+            text = "the code of this version has the inputs of a run that another version has saved"
+        yield Assumption(AssumptionKind.SIMULATED, 1, text)
         return
     cluster = cluster_state_at(incident.history.changes, continuation.seq, continuation.at_ms)
     yield from _of_records(cluster, continuation)

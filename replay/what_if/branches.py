@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from replay.errors import ReplayError
 from replay.explore.generators.variation import vary_times
 from replay.explore.numbers import RandomNumbers, seed_of
-from replay.what_if.causes import Cause
+from replay.what_if.causes import Cause, moved
 from replay.what_if.conditions import Condition, has_bad_outcome
 from replay.what_if.starting import Continuation, inputs_of, scenario_with
 
@@ -89,7 +89,8 @@ def future_causes(causes: Sequence[Cause], seed: int, number: int) -> list[Cause
             continue
         numbers = RandomNumbers(seed_of(seed, number) ^ _key(cause))
         if numbers.chance(HAPPENS_PERCENT):
-            found += vary_times([cause], numbers)
+            (varied,) = vary_times([cause], numbers)
+            found.append(moved(cause, varied.at_ms - cause.at_ms))
     return sorted(found, key=lambda one: one.at_ms)
 
 

@@ -66,9 +66,10 @@ class ReplicaLagged(Struct, frozen=True, tag_field="input", tag="replica_lagged"
 
 
 class ControllerGone(Struct, frozen=True, tag_field="input", tag="controller_gone"):
-    """The session of the controller ended, and another one could take the role at once."""
+    """The session of the controller ended. Another one was elected `absent_ms` later."""
 
     process: str
+    absent_ms: int = 0
 
 
 What = (
@@ -89,6 +90,14 @@ class Cause(Struct, frozen=True):
     def shows(self, seq: int) -> bool:
         """Whether an event of the log shows this cause."""
         return self.seq <= seq <= max(self.seq, self.last_seq)
+
+
+def moved(cause: Cause, ms: int) -> Cause:
+    """The cause at another time, `ms` later. The registration of a broker ends later, too."""
+    what = cause.what
+    if isinstance(what, BrokerUnregistered):
+        what = structs.replace(what, gone_ms=what.gone_ms + ms)
+    return structs.replace(cause, at_ms=cause.at_ms + ms, what=what)
 
 
 class CopyingReplica(Struct, frozen=True):
@@ -148,6 +157,15 @@ class Causes(Schedule):
     def stopping(self, ns: int, broker: int) -> None:
         """A broker asked for a controlled shutdown."""
         self._stopping.setdefault(broker, (self.seq, self.ms_of(ns)))
+
+    def controller_elected(self, at_ms: int) -> None:
+        """A controller was elected; the one before, if there was one, is gone."""
+        for place, one in reversed([*enumerate(self.found)]):
+            if isinstance(one.what, ControllerGone):
+                if one.what.absent_ms == 0:
+                    what = structs.replace(one.what, absent_ms=at_ms - one.at_ms)
+                    self.found[place] = structs.replace(one, what=what)
+                return
 
     def broker_gone(self, ns: int, broker: int, *, is_controlled: bool) -> None:
         """A broker is no longer registered."""

@@ -13,10 +13,10 @@ from replay.names import partition_name, partition_named
 from replay.what_if.causes import (
     BrokerBounced,
     BrokerRegistered,
-    BrokerUnregistered,
     Cause,
     causes_shown_by,
     in_words,
+    moved,
     nearest,
 )
 from replay.what_if.history import cluster_state_at
@@ -33,8 +33,8 @@ from replay.world.inputs import CancelReassignment, CrashBroker, KillController
 
 CONTROLLER: Final = "controller"
 
-_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "": 1_000}
-_DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|min|m|)")
+_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000}
+_DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|min|m)")
 _REBALANCE: Final = "auto.leader.rebalance.enable"
 _RESTARTS_MS: Final = 2_000
 """When a supervisor starts a controller that was killed again."""
@@ -168,10 +168,7 @@ class _ChangeApplier:
 
     def _delay(self, seq: int, ms: int) -> None:
         for one in self._claim_causes(seq, "delay"):
-            what = one.what
-            if isinstance(what, BrokerUnregistered):
-                what = structs.replace(what, gone_ms=what.gone_ms + ms)
-            later = structs.replace(one, at_ms=one.at_ms + ms, what=what)
+            later = moved(one, ms)
             self._causes[self._causes.index(one)] = later
             text = f"event {one.seq} happened {ms / 1000:g} s later: {in_words(one)}"
             self._note(one.seq - 1, later.at_ms, text)
@@ -282,7 +279,9 @@ def _delay(text: str) -> tuple[int, int]:
     seq, equals, duration = text.partition("=")
     match = _DURATION.fullmatch(duration)
     if not equals or not seq.isdecimal() or match is None:
-        raise ReplayError(f"--delay {text} is not SEQ=TIME, such as 120=2s or 120=500ms")
+        raise ReplayError(
+            f"--delay {text} is not SEQ=TIME with a unit, such as 120=2s or 120=500ms"
+        )
     return int(seq), round(float(match[1]) * _UNITS_MS[match[2]])
 
 

@@ -71,7 +71,11 @@ def condition_of(text: str, incident: Incident) -> Condition:
     try:
         topic, number = partition_named(words[0] if words else "")
     except ValueError:
-        raise _no_condition(text) from None
+        if _condition_of_partition(("", 0), words[1:]) is None:
+            raise _no_condition(text) from None
+        raise ReplayError(
+            f"{_OPTION} {text!r}: {words[0]} is not TOPIC-NUMBER, such as {words[0]}-0"
+        ) from None
     found = _condition_of_partition((topic, number), words[1:])
     if found is None:
         raise ReplayError(f"{_OPTION} {text!r} is not {_OF_PARTITION}")

@@ -5,10 +5,12 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from replay.errors import ReplayError
+from replay.names import partition_name
 from replay.progress import Progress, unreported
 from replay.what_if.assumptions import Assumption, assumptions
 from replay.what_if.causes import Cause
 from replay.what_if.changes import ChangedIncident, Changes, apply_changes
+from replay.what_if.history import History, cluster_state_at
 from replay.what_if.incident import Incident
 from replay.what_if.outcome import Outcome, OutcomeDifference, differences, outcome_of
 from replay.what_if.running import HistoryRecorder, lost_records, run_to_end
@@ -20,16 +22,18 @@ from replay.what_if.starting import (
     scenario_with,
 )
 from replay.world.cluster import Cluster
-from replay.world.inputs import Input
+from replay.world.inputs import CancelReassignment, Input
 from replay.world.scenario import Scenario
 
 
 class Fidelity(Struct, frozen=True):
     """How far the simulated cluster can be trusted for this log: the unchanged continuation
-    compared with what the log says happened. `differences` have the log as base."""
+    compared with what the log says happened. `differences` have the log as base. `is_low`: fewer
+    than half of the partitions agree."""
 
     partitions: int
     agreeing: int
+    is_low: bool
     differences: list[OutcomeDifference]
 
 
@@ -41,6 +45,8 @@ class WhatIfAnswer(Struct, frozen=True):
     - `happened`: by the log; `control`: the continuation without the changes; `changed`: with them
     - `effect`: what differs with the changes, compared with the control
     - `from_log`: what differs with the changes, compared with what happened
+    - `cancelled_too_late`: partitions whose reassignment, which is cancelled by a change, has ended
+      before in the simulated cluster
     """
 
     changes: list[str]
@@ -54,6 +60,7 @@ class WhatIfAnswer(Struct, frozen=True):
     from_log: list[OutcomeDifference]
     fidelity: Fidelity
     assumptions: list[Assumption]
+    cancelled_too_late: list[str]
 
 
 class ContinuedRun(NamedTuple):
@@ -64,6 +71,7 @@ class ContinuedRun(NamedTuple):
     inputs: tuple[Input, ...]
     cluster: Cluster
     outcome: Outcome
+    history: History
 
 
 def what_if(
@@ -82,8 +90,6 @@ def what_if(
     progress("comparing", 2, 2)
     happened = outcome_of(incident.history.changes, continuation.at_ms, end_ms)
     differing = differences(happened, control.outcome)
-    names = {one.partition for one in differing}
-    partitions = len(happened.keys() | control.outcome.keys())
     answer = WhatIfAnswer(
         changed.texts,
         changed.begin,
@@ -94,10 +100,33 @@ def what_if(
         result.outcome,
         differences(control.outcome, result.outcome),
         differences(happened, result.outcome),
-        Fidelity(partitions, partitions - len(names), differing),
+        _fidelity(len(happened.keys() | control.outcome.keys()), differing),
         assumptions(incident, continuation),
+        _cancelled_too_late(changed, result),
     )
     return answer, result
+
+
+def _fidelity(partitions: int, differing: list[OutcomeDifference]) -> Fidelity:
+    agreeing = partitions - len({one.partition for one in differing})
+    return Fidelity(partitions, agreeing, agreeing * 2 < partitions, differing)
+
+
+def _cancelled_too_late(changed: ChangedIncident, run: ContinuedRun) -> list[str]:
+    """The partitions that a change cancels the reassignment of when none is under way any more."""
+    found: list[str] = []
+    for cause in changed.causes:
+        if not isinstance(cause.what, CancelReassignment) or cause in changed.control:
+            continue
+        at_ms = cause.at_ms + run.continuation.shift_ms
+        until = [one for one in run.history.changes if one.at_ms <= at_ms]
+        now = cluster_state_at(until, until[-1].seq, at_ms).partitions
+        found += [
+            partition_name(*name)
+            for name in cause.what.partitions
+            if name not in now or not now[name].assignment.is_being_reassigned
+        ]
+    return found
 
 
 def _continuation(
@@ -116,4 +145,4 @@ def _run_continuation(continuation: Continuation) -> ContinuedRun:
     cluster = run_to_end(scenario, inputs, recorder)
     lost = lost_records(cluster, recorder)
     outcome = outcome_of(recorder.history.changes, continuation.begin_ms, scenario.end_ms, lost)
-    return ContinuedRun(continuation, scenario, inputs, cluster, outcome)
+    return ContinuedRun(continuation, scenario, inputs, cluster, outcome, recorder.history)

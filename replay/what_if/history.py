@@ -83,6 +83,20 @@ class ZnodeChange(NamedTuple):
     path: str
     data: bytes | None
 
+    @property
+    def deleted_topic(self) -> str | None:
+        """The topic whose deletion this znode requests; None: it is another znode."""
+        parent, _, topic = self.path.rpartition("/")
+        return topic if parent == znodes.DELETE_TOPICS else None
+
+    def apply_deletion(self, topics: dict[str, None]) -> None:
+        """Change the topics whose deletion is requested, if the znode is such a request."""
+        topic = self.deleted_topic
+        if topic is not None and self.data is not None:
+            topics[topic] = None
+        elif topic is not None:
+            topics.pop(topic, None)
+
 
 Change = PartitionChange | BrokerChange | TopicChange | ZnodeChange
 

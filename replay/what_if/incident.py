@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from controller.core import znodes
 from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
@@ -42,7 +42,11 @@ from replay.what_if.history import (
     ZnodeReader,
     cluster_state_at,
 )
-from replay.what_if.inferred import inferred_requests, with_shutdown_requests
+from replay.what_if.inferred import (
+    inferred_requests,
+    with_shutdown_requests,
+    without_rejected_deletions,
+)
 from replay.what_if.lagging import copying_replicas, replica_lags
 from replay.what_if.new_partitions import with_creations
 from replay.world.inputs import (
@@ -72,6 +76,13 @@ KEPT: Final = (
 _UNCLEAN: Final = b"unclean.leader.election.enable"
 
 
+class SavedBy(Struct, frozen=True):
+    """The version of refold that saved a simulated run, and the fingerprint of its core."""
+
+    version: str
+    core: str
+
+
 @dataclass
 class Incident:
     """An incident of a log.
@@ -84,6 +95,8 @@ class Incident:
     - `rebalances`: the events at which the automatic leader rebalance ran
     - `idle`: the events after which the controller had no work in progress; empty for a stock one
     - `scenario`: that of a simulated incident, whose causes are its inputs; None for a real one
+    - `not_repeated`: the version that saved a simulated incident, if the code of this version runs
+      it differently: then the history is that of the log
     """
 
     configuration: Configuration
@@ -100,6 +113,7 @@ class Incident:
     rebalances: list[int]
     idle: list[int]
     scenario: Scenario | None = None
+    not_repeated: SavedBy | None = None
 
     @property
     def brokers(self) -> list[int]:
@@ -161,7 +175,7 @@ class _IncidentReader:
         """The incident. Raises ReplayError if it has no broker."""
         history, causes = self.history, self.causes
         history.sort()
-        found = causes.found
+        found = without_rejected_deletions(history, causes.found)
         if self.is_imported:
             found = with_shutdown_requests(history, found)
         found = sorted(found, key=lambda one: one.seq)
@@ -406,6 +420,8 @@ class _ImportedReader(_IncidentReader):
             with suppress(Refused):
                 node = self._log.state.tree.get(f"{self._log.begun.chroot}{path}")
             data = node.data if node is not None else None
+            if path == znodes.CONTROLLER and data is not None:
+                self.causes.controller_elected(at_ms)
             version = node.version if node is not None else 0
             owner = node.owner if node is not None else 0
             self._znodes.changed(self.causes.seq, at_ms, path, data, version, owner)

@@ -1,5 +1,5 @@
-"""Requests of clients to a stock controller, which ZooKeeper's log does not have: they are inferred
-from what the controller wrote."""
+"""Requests of clients as causes: those to a stock controller, which ZooKeeper's log does not have,
+are inferred from what it wrote; those that a controller rejected are no causes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -11,15 +11,26 @@ from replay.what_if.history import (
     History,
     PartitionChange,
     PartitionSnapshot,
+    ZnodeChange,
     is_unclean,
 )
-from replay.world.inputs import CancelReassignment, ElectLeaders, Input, Reassign, Target
+from replay.world.inputs import (
+    CancelReassignment,
+    DeleteTopic,
+    ElectLeaders,
+    Input,
+    Reassign,
+    Target,
+)
 
 _SHUTDOWN_MS: Final = 10_000
 """How long a controlled shutdown takes at most."""
 
 _KNOWN_WITHIN_MS: Final = 5_000
 """A request that the log has is at most so much older than what it led to."""
+
+_DELETED_WITHIN_MS: Final = 30_000
+"""The deletion of a topic begins at most so much later than its request, after queued events."""
 
 
 def inferred_requests(
@@ -74,7 +85,7 @@ def _requests(
 def _is_preferred(was: PartitionSnapshot, now: PartitionSnapshot, running: dict[int, None]) -> bool:
     """Whether the preferred replica was elected, although the leader was well."""
     is_well = was.leader in running and was.leader in now.isr
-    is_preferred = now.leader != was.leader and now.leader == now.assignment.origin[0]
+    is_preferred = now.leader != was.leader and (now.leader,) == now.assignment.origin[:1]
     return is_well and is_preferred and not was.assignment.is_being_reassigned
 
 
@@ -94,6 +105,27 @@ def _names(what: object) -> frozenset[Name]:
     return frozenset(getattr(what, "partitions", ()))
 
 
+def without_rejected_deletions(history: History, causes: Sequence[Cause]) -> list[Cause]:
+    """The causes without requests for the deletion of topics that no deletion followed: the
+    simulated controller would not reject them for want of an authorization."""
+    begun = [
+        one
+        for one in history.changes
+        if isinstance(one, ZnodeChange) and one.data is not None and one.deleted_topic
+    ]
+    return [
+        cause
+        for cause in causes
+        if not isinstance(cause.what, DeleteTopic)
+        or any(
+            one.deleted_topic == cause.what.topic
+            and one.seq >= cause.seq
+            and one.at_ms - cause.at_ms <= _DELETED_WITHIN_MS
+            for one in begun
+        )
+    ]
+
+
 def with_shutdown_requests(history: History, causes: Sequence[Cause]) -> list[Cause]:
     """The causes, with controlled shutdowns at the time at which the controller began with them: it
     removes the broker from the ISRs then."""
@@ -108,15 +140,27 @@ def with_shutdown_requests(history: History, causes: Sequence[Cause]) -> list[Ca
 
 
 def _leaves_isrs(history: History, gone: BrokerUnregistered) -> PartitionChange | None:
+    """The first change that removes a broker from an ISR, before its registration ended. A broker
+    that has just registered may have left the ISRs before, when it failed. The deletion of a topic
+    empties its ISRs."""
     before: dict[Name, PartitionSnapshot] = {}
+    deleted: dict[str, None] = {}
+    found: PartitionChange | None = None
     for change in history.changes:
         if change.seq > gone.gone_seq:
-            return None
+            break
+        if isinstance(change, BrokerChange):
+            if change.broker == gone.broker and change.is_registered:
+                found = None
+            continue
+        if isinstance(change, ZnodeChange):
+            change.apply_deletion(deleted)
         if not isinstance(change, PartitionChange) or change.now is None:
             continue
         was = before.get(change.name)
         before[change.name] = change.now
         has_left = was is not None and gone.broker in was.isr and gone.broker not in change.now.isr
-        if has_left and gone.gone_ms - change.at_ms <= _SHUTDOWN_MS:
-            return change
-    return None
+        is_of_shutdown = has_left and change.name[0] not in deleted
+        if found is None and is_of_shutdown and gone.gone_ms - change.at_ms <= _SHUTDOWN_MS:
+            found = change
+    return found

@@ -14,6 +14,7 @@ from replay.what_if.history import (
     History,
     PartitionChange,
     PartitionSnapshot,
+    ZnodeChange,
     is_leaderless,
 )
 
@@ -30,11 +31,14 @@ def replica_lags(history: History, causes: Sequence[Cause]) -> list[Cause]:
     gone = [one for one in causes if isinstance(one.what, BrokerUnregistered)]
     before: dict[Name, PartitionSnapshot] = {}
     running: dict[int, None] = {}
+    deleted: dict[str, None] = {}
     found: list[Cause] = []
     for change in history.changes:
         if isinstance(change, BrokerChange):
             change.apply(running)
             continue
+        if isinstance(change, ZnodeChange):
+            change.apply_deletion(deleted)
         if not isinstance(change, PartitionChange):
             continue
         now, was = change.now, before.get(change.name)
@@ -42,7 +46,7 @@ def replica_lags(history: History, causes: Sequence[Cause]) -> list[Cause]:
             before.pop(change.name, None)
             continue
         before[change.name] = now
-        if was is None or was.leader != now.leader:
+        if was is None or was.leader != now.leader or change.name[0] in deleted:
             continue
         for broker in was.isr:
             has_left = broker not in now.isr and broker in now.assignment.target

@@ -1,7 +1,8 @@
 """Runs of the explorer and of what-if, as folders: reading one as an incident, and saving one.
 
 A saved run has all its inputs, so nothing about it is inferred: it is run again. What its log shows
-is only needed to find the input that an event of the log shows.
+is needed to find the input that an event of the log shows. If the code of this version runs it
+differently, what happened is also read from the log.
 """
 
 from bisect import bisect_left, bisect_right
@@ -13,6 +14,7 @@ from typing import Final
 from msgspec import structs
 
 from replay.errors import ReplayError
+from replay.explore.run import run
 from replay.explore.saved import (
     Branch,
     SavedRun,
@@ -29,7 +31,7 @@ from replay.times import iso_time
 from replay.what_if.causes import BrokerBounced, BrokerRegistered, BrokerUnregistered, Cause
 from replay.what_if.continuing import ContinuedRun
 from replay.what_if.history import History
-from replay.what_if.incident import Incident, read_incident
+from replay.what_if.incident import Incident, SavedBy, read_incident
 from replay.what_if.running import HistoryRecorder, run_to_end
 from replay.what_if.starting import REGISTERS_AFTER_MS
 from replay.world.controller_run import START_NS
@@ -104,12 +106,11 @@ def _simulated_incident(logged: Incident, saved: SavedRun) -> Incident:
     shift_ms = (logged.begin_ns - START_NS) // _NS_PER_MS
     times = {seq: at_ms + shift_ms for seq, at_ms in logged.times.items()}
     seqs, moments = list(times), list(times.values())
-    recorder = HistoryRecorder()
-    run_to_end(_scenario_until(scenario, end_ms), saved.inputs, recorder)
-    history = History()
-    for change in recorder.history.changes:
-        place = bisect_right(moments, change.at_ms)
-        history.changes.append(change._replace(seq=seqs[max(0, place - 1)]))
+    is_same = run(scenario, saved.inputs, with_digest=True).digest == saved.digest
+    if is_same:
+        history = _history_of_run(_scenario_until(scenario, end_ms), saved.inputs, times)
+    else:
+        history = _history_of_log(logged.history, shift_ms)
     causes = []
     for one in _parts(saved.inputs):
         shown = _cause_in_log(logged.causes, one, shift_ms)
@@ -129,7 +130,27 @@ def _simulated_incident(logged: Incident, saved: SavedRun) -> Incident:
         times=times,
         rebalances=[],
         scenario=scenario,
+        not_repeated=None if is_same else SavedBy(saved.version, saved.core),
     )
+
+
+def _history_of_run(scenario: Scenario, inputs: Sequence[Input], times: dict[int, int]) -> History:
+    """What happens in a run, with the events of the log that has these `times`."""
+    seqs, moments = list(times), list(times.values())
+    recorder = HistoryRecorder()
+    run_to_end(scenario, inputs, recorder)
+    history = History()
+    for change in recorder.history.changes:
+        place = bisect_right(moments, change.at_ms)
+        history.changes.append(change._replace(seq=seqs[max(0, place - 1)]))
+    return history
+
+
+def _history_of_log(logged: History, shift_ms: int) -> History:
+    """What a log shows, at the times of the run."""
+    history = History()
+    history.changes = [one._replace(at_ms=one.at_ms + shift_ms) for one in logged.changes]
+    return history
 
 
 def _scenario_until(scenario: Scenario, end_ms: int) -> Scenario:

@@ -243,7 +243,10 @@ class _CurveSearch:
 
     def _is_decided(self, seq: int) -> bool:
         """Whether the log shows up to an event what cannot be undone: lost records. With changes,
-        the log is only what happened before them."""
+        the log is only what happened before them. A simulated incident is run from its beginning
+        in each future."""
+        if self._incident.scenario is not None:
+            return False
         condition = self._search.condition
         if not isinstance(condition, PartitionCondition) or condition.what != "lost":
             return False

@@ -5,7 +5,7 @@ role before `START_MS`; then the causes follow at their times.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -52,6 +52,10 @@ LAG_MS: Final = 10_000
 SESSION_MS: Final = 6_000
 """zookeeper.session.timeout.ms of brokers, unless it is set."""
 
+_SHUTDOWN_BACKOFF_MS: Final = 200
+"""controlled.shutdown.retry.backoff.ms, unless it is set: a shutdown takes as long as in the log,
+however often the broker asked the controller."""
+
 _CONTROLLER_STARTS_MS: Final = 1_300
 _DISKS_FAIL_MS: Final = 3_500
 _ENDED_BEFORE_MS: Final = 4_000
@@ -73,8 +77,7 @@ class Continuation(Struct, frozen=True):
 
     `scenario` has no inputs yet: `inputs_of` makes them from `causes`, those after the moment. The
     moment `at_ms` of the incident is `begin_ms` in a run. No input is earlier than `first_ms`.
-    `down` are the brokers that do not run at first, `stopping` the controlled shutdowns that had
-    begun and not ended.
+    `down` are the brokers that do not run at first; `stopping` those that shut down then.
     """
 
     seq: int
@@ -120,6 +123,7 @@ def continuation_after(
     after += [
         structs.replace(one, is_certain=True) for one in causes if incident.is_in_progress(one, seq)
     ]
+    # A shutdown that was requested before, and that had not ended.
     stopping = [
         one.what
         for one in causes
@@ -224,6 +228,7 @@ def _scenario(
         standby=False,
         waits_for_own_znode=False,
         endpoints=(),
+        authorization=None,  # Simulated brokers and clients have no principals.
         **SETTINGS_OF_THIS_VERSION,
     )
     rate = max(_RATE_MIN, min(_RATE_MAX, len(cluster.partitions) // 8))
@@ -234,6 +239,7 @@ def _scenario(
         broker_settings={
             "replica.lag.time.max.ms": str(LAG_MS),
             "zookeeper.session.timeout.ms": str(SESSION_MS),
+            "controlled.shutdown.retry.backoff.ms": str(_SHUTDOWN_BACKOFF_MS),
             **settings.brokers,
         },
         topics=topics,
@@ -288,25 +294,17 @@ def inputs_of(continuation: Continuation, causes: Sequence[Cause]) -> tuple[Inpu
     return tuple(sorted(made.inputs, key=lambda one: one.at_ms))
 
 
-class _End(NamedTuple):
-    """The end of a broker: the place of its input, and when the process ended in the log, which is
-    later than the request for a controlled shutdown."""
-
-    place: int
-    ended_ms: int
-
-
 class _Inputs:
     """The inputs so far. A broker that runs can end, and one that is down can start."""
 
     def __init__(self, continuation: Continuation) -> None:
         self._continuation = continuation
-        self._down: dict[int, _End] = {}
+        self._down: dict[int, int] = {}
         self.inputs: list[Input] = [*continuation.failed]
         for broker in continuation.down:
             self._end(CrashBroker(0, broker, False, None))
-        for gone in continuation.stopping:
-            self._stop(_DISKS_FAIL_MS, gone)
+        for one in continuation.stopping:
+            self._end(self._shutdown(_DISKS_FAIL_MS, one))
 
     def add(self, cause: Cause) -> None:
         """Add what a cause needs."""
@@ -321,8 +319,8 @@ class _Inputs:
                 if broker not in self._down:
                     self.inputs.append(CrashBroker(at_ms - BOUNCED_AFTER_MS, broker, False, 0))
                     self.inputs.append(ExpireSession(at_ms - 500, f"broker {broker}"))
-            case ControllerGone(process=process):
-                self.inputs.append(KillController(at_ms, process, SAME, 0))
+            case ControllerGone(process=process, absent_ms=absent_ms):
+                self.inputs.append(KillController(at_ms, process, SAME, absent_ms))
                 self.inputs.append(ExpireSession(at_ms, process))
             case CrashBroker() | StopBroker() as end:
                 if end.broker not in self._down:
@@ -332,30 +330,34 @@ class _Inputs:
             case one:
                 self.inputs.append(structs.replace(one, at_ms=at_ms))
 
-    def _end(self, one: CrashBroker | StopBroker, ended_ms: int = 0) -> None:
-        self._down[one.broker] = _End(len(self.inputs), max(one.at_ms, ended_ms))
+    def _end(self, one: CrashBroker | StopBroker) -> None:
+        self._down[one.broker] = len(self.inputs)
         self.inputs.append(one)
-
-    def _stop(self, at_ms: int, gone: BrokerUnregistered) -> None:
-        ended_ms = gone.gone_ms + self._continuation.shift_ms
-        self._end(StopBroker(at_ms, gone.broker, None), ended_ms)
 
     def _gone(self, at_ms: int, gone: BrokerUnregistered, cause: Cause) -> None:
         if gone.is_controlled:
-            self._stop(at_ms, gone)
+            self._end(self._shutdown(at_ms, gone))
             return
         crash_ms = max(self._continuation.first_ms - 1_000, at_ms - _ENDED_BEFORE_MS, 0)
         self._end(CrashBroker(crash_ms, gone.broker, False, None))
         self.inputs.append(ExpireSession(at_ms, f"broker {gone.broker}"))
 
+    def _shutdown(self, at_ms: int, gone: BrokerUnregistered) -> StopBroker:
+        """A controlled shutdown that takes as long as in the log."""
+        gone_ms = gone.gone_ms + self._continuation.shift_ms
+        return StopBroker(at_ms, gone.broker, None, max(0, gone_ms - at_ms))
+
     def _back(self, at_ms: int, broker: int) -> None:
-        end = self._down.pop(broker, None)
-        if end is None:
+        place = self._down.pop(broker, None)
+        if place is None:
             return
-        one = self.inputs[end.place]
-        assert isinstance(one, CrashBroker | StopBroker)
-        after_ms = max(0, at_ms - REGISTERS_AFTER_MS - end.ended_ms)
-        self.inputs[end.place] = structs.replace(one, restart_after_ms=after_ms)
+        ended = self.inputs[place]
+        assert isinstance(ended, CrashBroker | StopBroker)
+        ended_ms = ended.at_ms
+        if isinstance(ended, StopBroker):
+            ended_ms += ended.closes_after_ms
+        after_ms = max(0, at_ms - REGISTERS_AFTER_MS - ended_ms)
+        self.inputs[place] = structs.replace(ended, restart_after_ms=after_ms)
 
 
 def slow_replicas(continuation: Continuation, causes: Sequence[Cause]) -> tuple[SlowReplica, ...]:

@@ -25,6 +25,7 @@ Generated from the commands by `python -m tools.pages --write`.
 | 1 | a check found something, or the work could not be completed |
 | 2 | wrong arguments, an input that cannot be used, or output that cannot be written |
 | 3 | nothing differs, but something could not be judged (`agree`, `run --mode shadow`) |
+| 70 | a bug of refold: an unexpected exception. One line names the file that has the traceback |
 | 130 | Ctrl-C, if the command does not treat Ctrl-C as its normal end |
 
 The help of each command says what its exit status means exactly.

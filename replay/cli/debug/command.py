@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import typer
 
-from replay.cli.exit_status import errors_in_one_line
+from replay.cli.exit_status import INTERNAL_ERROR, errors_in_one_line
 from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import At, Log, log_position
 from replay.cli.progress import progress
@@ -45,5 +45,9 @@ def debug(log: Log, at: At = None) -> None:
                 cursor = Cursor(seekable, max(begin, seekable.first_seq))
             # An event that cannot be read is reported before the screen opens.
             cursor.clusters()
-            DebugApp(DebugSession(log, opened, cursor, index)).run()
+            program = DebugApp(DebugSession(log, opened, cursor, index))
+            program.run()
+            if program.return_code:
+                # Textual has printed the traceback of an unexpected exception.
+                raise typer.Exit(INTERNAL_ERROR)
             note_changed_commands("debug", log, opened)

@@ -1,8 +1,11 @@
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from controller.fingerprint import core_fingerprint
@@ -44,6 +47,43 @@ def test_sub_command_that_is_not_installed_is_an_error(monkeypatch: pytest.Monke
     result = CliRunner().invoke(app, ["replay"])
     assert result.exit_code == 2
     assert "refold replay is not part of this installation" in result.output
+
+
+failing = typer.Typer()
+
+
+@failing.command()
+def fail() -> None:
+    """A command with a bug."""
+    raise IndexError("tuple index\nout of range")
+
+
+def test_bug_has_an_exit_status_of_no_other_result_and_a_file_with_the_traceback(
+    tmp_path: Path,
+) -> None:
+    program = (
+        "from replay.cli import main\n"
+        "failing = main.SubCommand('tests.replay.cli.test_main:failing', 'Fails.')\n"
+        "main.SUB_COMMANDS['replay'] = failing\n"
+        "main.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "replay"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    (file,) = tmp_path.iterdir()
+    assert (done.returncode, done.stdout, done.stderr) == (
+        70,
+        "",
+        "refold: internal error (IndexError: tuple index out of range). This is a bug of refold: "
+        f"please report it. The traceback is in {file}\n",
+    )
+    content = file.read_text()
+    assert content.startswith("refold replay\nTraceback ")
+    assert content.endswith("IndexError: tuple index\nout of range\n")
 
 
 def test_interruption_while_the_program_is_loaded_ends_it_without_a_traceback() -> None:

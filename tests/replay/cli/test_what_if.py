@@ -8,7 +8,10 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from controller.fingerprint import core_fingerprint
 from replay.cli.main import app
+from replay.explore.saved import save, saved_run
+from tests.races.catalogue import DEFECTS
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -56,6 +59,70 @@ def test_json_has_outcomes_differences_and_assumptions() -> None:
         "offline",
         "leader",
     }
+
+
+def test_answer_says_in_its_sentence_how_little_of_the_log_is_reproduced() -> None:
+    log = INCIDENTS / "target-replaced-before-2.7"
+    result = refold("what-if", log, "--set", "num.partitions=3")
+    assert result.exit_code == 0, result.output
+    summary = (
+        "the outcome is the same for all 3 partitions, but the simulation is not reliable for this "
+        "log: without the changes only 1 of 3 partitions fare as in the log"
+    )
+    assert summary in result.stdout.splitlines()
+    document = json.loads(refold("what-if", log, "--set", "num.partitions=3", "--json").stdout)
+    assert document["summary"] == summary
+    assert document["fidelity"]["is_low"]
+
+
+def test_outcome_without_partitions_is_not_compared() -> None:
+    log = INCIDENTS / "deletion-after-two-moves"
+    result = refold("what-if", log, "--set", "num.partitions=3")
+    assert result.exit_code == 0, result.output
+    assert "the simulated cluster has no partitions to compare at the end" in result.stdout
+
+
+@pytest.fixture(scope="module")
+def run_of_other_code(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The log of a run with a race that the code does not have."""
+    folder = tmp_path_factory.mktemp("race") / "run"
+    defect = DEFECTS["R4"]
+    assert defect.directed is not None
+    scenario, inputs = defect.directed()
+    with defect.plant():
+        save(saved_run(scenario, inputs, seed=1, strategy="directed", before=1), folder)
+    return folder / "refold-100-run-1"
+
+
+def test_run_that_is_not_repeated_names_the_version_that_saved_it(run_of_other_code: Path) -> None:
+    question = ("what-if", run_of_other_code, "--crash", "broker=1@50")
+    lines = refold(*question).stdout.splitlines()
+    by = f"core {core_fingerprint()}; the code of this version runs it differently"
+    assert any(one.startswith("the run was saved by refold ") and by in one for one in lines)
+    assert "  payments-0: isr: 1 in the log, 1,2 simulated" in lines
+    document = json.loads(refold(*question, "--json").stdout)
+    assert document["not_repeated"]["core"] == core_fingerprint()
+    assert document["happened"]["payments-0"]["isr"] == [1]
+
+
+def test_futures_of_a_run_that_is_not_repeated_are_those_of_this_version(
+    run_of_other_code: Path,
+) -> None:
+    options = ("--branches", "1", "--moments", "2", "--seed", "7", "--workers", "1")
+    search = ("what-if", run_of_other_code, "--invariant", "payments-0 lost", *options)
+    assert "all futures are runs of this version" in refold(*search).stdout
+    document = json.loads(refold(*search, "--json").stdout)
+    assert document["not_repeated"]["core"] == core_fingerprint()
+
+
+def test_cancellation_without_an_effect_says_so() -> None:
+    recording = INCIDENTS.parent / "recordings" / "reassign-5.tar.xz"
+    result = refold("what-if", recording, "--cancel-reassignment", "t-03-4@600")
+    assert result.exit_code == 0, result.output
+    assert (
+        "cancelled too late, without an effect: the simulated cluster has already ended the "
+        "reassignment of t-03-4"
+    ) in result.stdout.splitlines()
 
 
 @pytest.fixture(scope="module")

@@ -32,3 +32,15 @@ def test_causes_happen_at_other_times_and_the_same_seed_repeats_them() -> None:
     times = {one.at_ms for future in futures for one in future if one.seq == 10}
     assert len(times) > 5
     assert all(1_000 <= at_ms <= 9_000 for at_ms in times)
+
+
+def test_registration_of_a_broker_ends_as_long_after_its_shutdown_as_in_the_log() -> None:
+    shutdown = Cause(10, 5_000, BrokerUnregistered(1, 10, 6_500, is_controlled=True))
+    futures = [future_causes([shutdown], 7, number) for number in range(100)]
+    durations = {
+        one.what.gone_ms - one.at_ms
+        for future in futures
+        for one in future
+        if isinstance(one.what, BrokerUnregistered)
+    }
+    assert durations == {1_500}

@@ -94,6 +94,7 @@ def test_acts_of_the_user_happen_in_every_future() -> None:
         (Changes(delay=("90=1s", "90=2s")), "--delay 90: event 90 is changed twice"),
         (Changes(delay=("90",)), "--delay 90 is not SEQ=TIME"),
         (Changes(delay=("90=soon",)), "is not SEQ=TIME"),
+        (Changes(delay=("90=2",)), "--delay 90=2 is not SEQ=TIME with a unit, such as 120=2s"),
         (
             Changes(crash=("broker=9@70",)),
             "--crash broker=9@70: .*no broker 9; there are 1,2,3",

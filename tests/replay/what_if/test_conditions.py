@@ -50,6 +50,7 @@ def test_conditions_are_parsed() -> None:
         ("orders-1 broken", "is not `PARTITION offline`, `PARTITION leader N` or"),
         ("orders-1 leader", "is not `PARTITION offline`, `PARTITION leader N` or"),
         ("orders-1 leader 9", "--invariant: the log has no broker 9; there are 1,2,3"),
+        ("orders offline", "orders is not TOPIC-NUMBER, such as orders-0"),
         ("orders-77 offline", "the log has no partition orders-77"),
     ],
 )

@@ -75,6 +75,7 @@ def test_broker_whose_shutdown_lasts_long_returns_as_in_the_log(tmp_path: Path) 
         "reassignment",
         "stock-unclean-election",
         "topic-deletion",
+        "unauthorized-requests",
         "unclean-default",
         "unclean-election",
     ],
@@ -147,6 +148,30 @@ def test_assumptions_are_counted() -> None:
     assert found[AssumptionKind.LOG_END_OFFSETS] == 6
     assert found[AssumptionKind.CAUSES_OF_FAILURES] == 2
     assert AssumptionKind.CONTROLLER_IN_PLACE not in found
+
+
+@pytest.mark.parametrize(
+    "recording",
+    ["controller-znode-delete-2", "deletion-11", "restarts-80110", "rolling-restart-4", "topics-1"],
+)
+def test_ordinary_operations_of_a_stock_cluster_fare_as_in_the_log(
+    log_of: Callable[[str], Path], recording: str
+) -> None:
+    found = what_if(incident_at(log_of(recording)), Changes())[0]
+    assert found.fidelity.differences == []
+
+
+def test_partition_without_replicas_is_continued(log_of: Callable[[str], Path]) -> None:
+    found = what_if(incident_at(log_of("chaos-9120556-later")), Changes())[0]
+    assert any(one.replicas == () for one in found.happened.values())
+
+
+def test_cancellation_after_the_end_of_a_reassignment_is_too_late(
+    log_of: Callable[[str], Path],
+) -> None:
+    incident = incident_at(log_of("reassign-5"))
+    found = what_if(incident, Changes(cancel_reassignment=("t-03-4@600",)))[0]
+    assert found.cancelled_too_late == ["t-03-4"]
 
 
 @pytest.mark.slow

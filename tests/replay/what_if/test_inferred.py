@@ -2,8 +2,18 @@
 
 from controller.core.values import Assignment
 from replay.what_if.causes import BrokerUnregistered, Cause
-from replay.what_if.inferred import inferred_requests, with_shutdown_requests
-from replay.world.inputs import CancelReassignment, ElectLeaders, Reassign, Target
+from replay.what_if.inferred import (
+    inferred_requests,
+    with_shutdown_requests,
+    without_rejected_deletions,
+)
+from replay.world.inputs import (
+    CancelReassignment,
+    DeleteTopic,
+    ElectLeaders,
+    Reassign,
+    Target,
+)
 from tests.replay.what_if.histories import NAME, history, now
 
 MOVING = Assignment((3, 1, 2), (3,), (2,))
@@ -50,3 +60,33 @@ def test_shutdown_begins_when_the_broker_leaves_the_isrs() -> None:
     (one,) = with_shutdown_requests(found, [gone])
     assert (one.seq, one.at_ms, one.last_seq) == (901, 900, 2_000)
     assert with_shutdown_requests(history((0, now(1, 1, 2))), [gone]) == [gone]
+
+
+def test_shutdown_does_not_begin_before_the_broker_registered() -> None:
+    found = history((0, now(1, 1, 2)), (900, now(2, 2)))
+    found.note_broker(910, 910, 1, is_registered=False)
+    found.note_broker(1_500, 1_500, 1, is_registered=True)
+    gone = Cause(2_000, 2_000, BrokerUnregistered(1, 2_000, 2_000, is_controlled=True))
+    assert with_shutdown_requests(found, [gone]) == [gone]
+
+
+def test_shutdown_does_not_begin_with_the_deletion_of_a_topic() -> None:
+    found = history((0, now(1, 1, 2)))
+    found.note_znode(800, 800, "/admin/delete_topics/t", b"")
+    found.note_partition(901, 900, NAME, now(2, 2))
+    gone = Cause(2_000, 2_000, BrokerUnregistered(1, 2_000, 2_000, is_controlled=True))
+    assert with_shutdown_requests(found, [gone]) == [gone]
+
+
+def test_partition_without_replicas_has_no_preferred_leader() -> None:
+    empty = Assignment(())
+    found = history((0, now(2, 2, assignment=empty)), (10, now(1, 1, 2, assignment=empty)))
+    assert [type(one.what) for one in inferred_requests(found, [], [])] == [ElectLeaders]
+
+
+def test_deletion_that_no_controller_began_was_rejected() -> None:
+    found = history((0, now(1, 1, 2)))
+    found.note_znode(800, 800, "/admin/delete_topics/t", b"")
+    accepted = Cause(700, 700, DeleteTopic(700, "t"))
+    rejected = [Cause(700, 700, DeleteTopic(700, "u")), Cause(900, 900, DeleteTopic(900, "t"))]
+    assert without_rejected_deletions(found, [accepted, *rejected]) == [accepted]

@@ -24,6 +24,13 @@ def test_new_leader_and_removed_replica_are_no_lag() -> None:
     assert replica_lags(moved, []) == replica_lags(removed, []) == []
 
 
+def test_deletion_of_a_topic_is_no_lag() -> None:
+    found = history((0, now(1, 1, 2)))
+    found.note_znode(4_000, 4_000, "/admin/delete_topics/t", b"")
+    found.note_partition(5_001, 5_000, ("t", 0), now(1, 1))
+    assert replica_lags(found, []) == []
+
+
 def test_started_broker_copies_until_it_is_in_the_isr() -> None:
     found = history((0, now(1, 1, 2)))
     found.note_broker(1_000, 1_000, 2, is_registered=False)

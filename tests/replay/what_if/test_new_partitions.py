@@ -40,3 +40,21 @@ def test_partitions_without_a_request_were_written_to_zookeeper() -> None:
         CreatePartitions(500, "t", ((2,),), "znode"),
         CreateTopic(900, "u", ((3,),), {}, "znode_with_id"),
     ]
+
+
+def test_topic_that_was_deleted_is_created_again() -> None:
+    found = history((1, "t", 0, (1,)))
+    found.note_partition(500, 500, ("t", 0), None)
+    found.note_partition(900, 900, ("t", 0), PartitionSnapshot(None, Assignment((2,))))
+    found.note_partition(900, 900, ("t", 1), PartitionSnapshot(None, Assignment((3,))))
+    (created,) = with_creations(found, [], 1)
+    assert created.what == CreateTopic(900, "t", ((2,), (3,)), {}, "znode_with_id")
+
+
+def test_added_partitions_are_not_those_of_the_request_for_the_topic() -> None:
+    asked = Cause(40, 4_000, CreateTopic(4_000, "t", ((1,),)))
+    found = with_creations(history((4_005, "t", 0, (1,)), (8_000, "t", 1, (2,))), [asked], 1)
+    assert [(one.at_ms, type(one.what)) for one in found] == [
+        (4_000, CreateTopic),
+        (8_000, CreatePartitions),
+    ]

@@ -9,11 +9,12 @@ from replay.explore.saved import SavedRun, save, saved_run
 from replay.logs.open_log import open_log
 from replay.what_if.changes import Changes
 from replay.what_if.continuing import what_if
-from replay.what_if.incident import Incident
+from replay.what_if.incident import Incident, SavedBy
 from replay.what_if.saved_run import incident_of
 from replay.what_if.saved_run import save as save_continued
 from replay.world.inputs import CrashBroker, SlowDisk
 from replay.world.scenario import TopicSpec
+from tests.races.catalogue import DEFECTS
 from tests.replay.what_if.simulated import scenario
 
 INPUTS = (
@@ -40,6 +41,7 @@ def test_saved_run_is_repeated_exactly(tmp_path: Path) -> None:
     answer, continued = what_if(read(tmp_path / "run"), Changes())
     assert continued.cluster.digest() == run.digest
     assert answer.effect == answer.fidelity.differences == []
+    assert read(tmp_path / "run").not_repeated is None
 
 
 def test_input_is_found_by_the_event_that_shows_it(tmp_path: Path) -> None:
@@ -73,3 +75,16 @@ def test_log_without_a_failover_is_refused_by_its_name() -> None:
     path = Path("tests/incidents/failed-failover")
     with pytest.raises(ReplayError, match=f"^{path}: the log has no failover"):
         read(path)
+
+
+def test_run_that_this_version_does_not_repeat_has_the_states_of_its_log(tmp_path: Path) -> None:
+    scenario, inputs = DEFECTS["R4"].directed()  # type: ignore[misc]
+    with DEFECTS["R4"].plant():
+        run = saved_run(scenario, inputs, seed=1, strategy="directed", before=len(inputs))
+        save(run, tmp_path / "run")
+    incident = read(tmp_path / "run" / "refold-100-run-1")
+    assert incident.not_repeated == SavedBy(run.version, run.core)
+    answer = what_if(incident, Changes())[0]
+    assert answer.happened["payments", 0].isr == (1,)
+    assert answer.control["payments", 0].isr == (1, 2)
+    assert "payments-0" in {one.partition for one in answer.fidelity.differences}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from controller.core import znodes
-from replay.what_if.causes import BrokerRegistered, BrokerUnregistered, Cause
+from replay.what_if.causes import BrokerRegistered, BrokerUnregistered, Cause, ControllerGone
 from replay.what_if.changes import Changes, apply_changes
 from replay.what_if.starting import (
     REGISTERS_AFTER_MS,
@@ -14,7 +14,13 @@ from replay.what_if.starting import (
     continuation_after,
     inputs_of,
 )
-from replay.world.inputs import CrashBroker, ExpireSession, FailLogDirectory, StopBroker
+from replay.world.inputs import (
+    CrashBroker,
+    ExpireSession,
+    FailLogDirectory,
+    KillController,
+    StopBroker,
+)
 from tests.replay.what_if.simulated import incident_at
 
 INCIDENTS = Path(__file__).parents[2] / "incidents"
@@ -69,8 +75,27 @@ def test_shutdown_in_progress_goes_on() -> None:
     incident = incident_at(INCIDENTS / "controlled-shutdown")
     (gone,) = [one for one in incident.causes if isinstance(one.what, BrokerUnregistered)]
     found = continuation("controlled-shutdown", gone.seq)
-    assert found.stopping == (gone.what,)
-    assert any(isinstance(one, StopBroker) for one in inputs_of(found, ()))
+    assert [one.broker for one in found.stopping] == [1]
+    (stop,) = [one for one in inputs_of(found, ()) if isinstance(one, StopBroker)]
+    assert stop.at_ms + stop.closes_after_ms == gone.what.gone_ms + found.shift_ms
+
+
+def test_controlled_shutdown_takes_as_long_as_in_the_log() -> None:
+    begun = continuation("controlled-shutdown", incident_at(INCIDENTS / "broker-crash").first_seq)
+    gone = Cause(70, 5_000, BrokerUnregistered(1, 72, 7_000, is_controlled=True))
+    back = Cause(90, 20_000, BrokerRegistered(1))
+    (stop,) = inputs_of(begun, [gone, back])
+    assert stop == StopBroker(
+        5_000 + begun.shift_ms, 1, restart_after_ms=12_000, closes_after_ms=2_000
+    )
+
+
+def test_stock_controller_is_absent_for_as_long_as_in_the_log() -> None:
+    begun = continuation("broker-crash", incident_at(INCIDENTS / "broker-crash").first_seq)
+    gone = Cause(70, 5_000, ControllerGone("refold 1", absent_ms=3_000))
+    kill, _ = inputs_of(begun, [gone])
+    assert isinstance(kill, KillController)
+    assert kill.restart_after_ms == 3_000
 
 
 @pytest.mark.parametrize("earlier", [1, 0])

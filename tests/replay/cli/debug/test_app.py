@@ -7,12 +7,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from replay.cli.debug.app import DebugApp
 from replay.cli.debug.command import debug
 from replay.cli.main import app
 from replay.index.making import make_index
@@ -338,6 +340,21 @@ def test_log_that_cannot_be_used_is_reported_before_the_screen_opens(
     assert error in printed.err
     assert printed.err.count("\n") == 1
     assert "\x1b[?1049h" not in printed.out
+
+
+def test_program_that_ends_with_a_bug_has_the_exit_status_of_bugs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_: DebugApp) -> None:
+        raise IndexError
+
+    monkeypatch.setattr(DebugApp, "on_mount", fail)
+    monkeypatch.setattr(DebugApp, "run", partialmethod(DebugApp.run, headless=True))
+    monkeypatch.setattr(sys, "stdin", _Tty())
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    with pytest.raises(typer.Exit) as exited:
+        debug(str(INCIDENT), None)
+    assert exited.value.exit_code == 70
 
 
 def test_command_without_a_terminal_names_the_commands_to_use() -> None:
