@@ -16,7 +16,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
 from replay.znode_view import changes_of_operation
 
 _ELECTIONS: Final = (Startup.__name__, Reelect.__name__)
-"""The procedures with which a broker stands for election."""
+"""The procedures with which a broker takes part in an election."""
 
 
 class WatchedChanges:
@@ -39,7 +39,7 @@ class WatchedChanges:
         """The transactions so far that led to a procedure, whose controller event was queued at a
         record. A controller queues one event for several changes, and then reads all of them."""
         if procedure in _ELECTIONS:
-            # A broker stands for election after /controller is deleted.
+            # A broker tries to become controller after /controller is deleted.
             return tuple(self._by_event[Reelect.__name__][-1:])
         found = self._by_event[procedure]
         since = bisect_left(found, queued)
