@@ -30,18 +30,21 @@ Observer = TypeVar("Observer", bound=FoldObserver)
 
 class ShadowCommand(NamedTuple):
     """A command of a shadow fold, with the record and time at which the fold issued it, and the
-    controller event that the fold was processing since record `since`."""
+    controller event that the fold was processing since record `since`. The event was queued at
+    record `queued`."""
 
     issued: Issued
     seq: int
     time_ns: int
     cause: str
     since: int
+    queued: int
 
     @classmethod
     def from_fold(cls, fold: ShadowFold, issued: Issued) -> "ShadowCommand":
         """A command that the fold has just issued, at the last record that was folded."""
-        return cls(issued, fold.seq, fold.now_ms * _NS_A_MS, fold.cause, fold.since)
+        time_ns = fold.now_ms * _NS_A_MS
+        return cls(issued, fold.seq, time_ns, fold.cause, fold.since, fold.step.arrived)
 
 
 class ShadowObserver(FoldObserver, Checkpointed):

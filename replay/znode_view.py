@@ -138,23 +138,30 @@ class ZnodeView:
                 self._deleted[known] = (zxid, before)
 
     def _of_operation(self, operation: Operation) -> list[Change]:
-        match operation:
-            case Create(path=path) | CreateTtl(path=path) | CreateContainer(path=path):
-                what = "created"
-            case Delete(path=path):
-                what = "deleted"
-            case SetData(path=path):
-                what = "data"
-            case _:
-                return []
-        known = self.in_kafka(path)
-        if known is None:
+        found = changes_of_operation(operation, self._chroot)
+        for known, _ in found[:1]:
+            before = self.find(known) if partition_of_state(known) is not None else None
+            if before is not None:
+                self._earlier[known].append(before)
+        return found
+
+
+def changes_of_operation(operation: Operation, chroot: str) -> list[Change]:
+    """The changes by one operation: that of its znode, then that of the parent."""
+    match operation:
+        case Create(path=path) | CreateTtl(path=path) | CreateContainer(path=path):
+            what = "created"
+        case Delete(path=path):
+            what = "deleted"
+        case SetData(path=path):
+            what = "data"
+        case _:
             return []
-        before = self.find(known) if partition_of_state(known) is not None else None
-        if before is not None:
-            self._earlier[known].append(before)
-        of_parent = [] if what == "data" else [(parent_of(known), "children")]
-        return [(known, what), *of_parent]
+    known = below(path, chroot)
+    if known is None:
+        return []
+    of_parent = [] if what == "data" else [(parent_of(known), "children")]
+    return [(known, what), *of_parent]
 
 
 class Watches(Checkpointed):

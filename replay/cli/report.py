@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import structs
 
 from controller.cli.output import print_result
 from controller.core.values import counted
@@ -149,7 +150,11 @@ def _read_reports(sources: list[str], *, redact: bool) -> "list[Report]":
     with redacted_logs(sources) as other:
         # The path of a log may have the name of a host.
         titles = ["redacted log", *(f"redacted log {n}" for n in range(2, len(sources) + 1))]
-        return [_read_report(*one) for one in zip(sources, other.logs, titles, strict=True)]
+        reports = [_read_report(*one) for one in zip(sources, other.logs, titles, strict=True)]
+    for one in reports:
+        # A reader has neither the log nor its names, so no command can be run.
+        one.findings = [structs.replace(each, look_at="") for each in one.findings]
+    return reports
 
 
 def _read_report(path: str, source: Path | str, title: str) -> "Report":

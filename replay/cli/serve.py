@@ -27,7 +27,7 @@ def serve(
     """Serve a list of the logs in a folder, and the report of each, on loopback only. The page of a
     log that grows follows it. Ctrl-C ends the command.
 
-    Exit status: 0 ended by Ctrl-C, 2 DIR or the port cannot be used.
+    Exit status: 0 ended by Ctrl-C, 2 DIR or the port cannot be used, 143 SIGTERM.
     """
     from replay.report.served_logs import logs_in
     from replay.report.serving import LOOPBACK, ReportServer

@@ -1,15 +1,18 @@
 """An event of a log as the debugger shows it."""
 
+from itertools import chain
+
 from msgspec import Struct
 
 from replay.listing.values import ListedDecision, ListedEvent
 
 
 class BegunProcedure(Struct, frozen=True):
-    """A procedure that begins at an event. Event `since` caused it: the same or an earlier one."""
+    """A procedure that begins at an event, and the earlier events that caused it; none, if this
+    event did."""
 
     procedure: str
-    since: int
+    causes: tuple[int, ...] = ()
 
 
 class EventView(Struct, frozen=True):
@@ -45,5 +48,6 @@ class EventView(Struct, frozen=True):
     def causes(self) -> list[int]:
         """The earlier events that caused this one, the nearest first: that of the command of which
         it is the outcome, and those that began its procedures."""
-        found = [self.listed.cause or 0, *(one.since for one in self.begun), self.because]
+        of_begun = chain.from_iterable(one.causes for one in self.begun)
+        found = [self.listed.cause or 0, *of_begun, self.because]
         return sorted({one for one in found if 0 < one < self.seq}, reverse=True)

@@ -1,6 +1,6 @@
 """Replays a log event by event: the state after each event, and what the event did."""
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeVar
@@ -93,7 +93,10 @@ class RecordedReplay:
             return None
         running = self.state.running_since
         event, decisions, written, *_ = self._describer.take(*following)
-        begun = tuple(BegunProcedure(one.procedure, one.seq) for one in self.state.begun)
+        begun = tuple(
+            BegunProcedure(one.procedure, (one.seq,) if one.seq < event.seq else ())
+            for one in self.state.begun
+        )
         return EventView(event, tuple(decisions), begun, tuple(written), running)
 
     def checkpoint(self) -> ReplayCheckpoint | None:
@@ -114,23 +117,23 @@ class DerivedByRecord(Protocol):
     def decision(self, seq: int) -> DerivedDecision | None:
         """The decision of a record, if it is one."""
 
-    def begun(self, seq: int) -> Iterable[str]:
-        """The procedures that begin at a record."""
+    def begun(self, seq: int) -> Mapping[str, tuple[int, ...]]:
+        """The procedures that begin at a record, each with the earlier records that caused it."""
 
 
 class DerivedAtOnce(NamedTuple):
     """The decisions of an imported log by record, and the procedures that begin at a record."""
 
     decisions: Mapping[int, DerivedDecision]
-    procedures: Mapping[int, Mapping[str, None]]
+    procedures: Mapping[int, Mapping[str, tuple[int, ...]]]
 
     def decision(self, seq: int) -> DerivedDecision | None:
         """The decision of a record, if it is one."""
         return self.decisions.get(seq)
 
-    def begun(self, seq: int) -> Iterable[str]:
-        """The procedures that begin at a record."""
-        return self.procedures.get(seq, ())
+    def begun(self, seq: int) -> Mapping[str, tuple[int, ...]]:
+        """The procedures that begin at a record, each with the earlier records that caused it."""
+        return self.procedures.get(seq, {})
 
 
 class ImportedReplay:
@@ -180,7 +183,7 @@ class ImportedReplay:
         self.state.apply(record)
         listed = self._describe(record, event)
         derived = self._derived.decision(record.seq)
-        begun = tuple(BegunProcedure(one, record.seq) for one in self._derived.begun(record.seq))
+        begun = tuple(BegunProcedure(*one) for one in self._derived.begun(record.seq).items())
         return EventView(
             listed,
             (derived.listed,) if derived is not None else (),

@@ -8,7 +8,7 @@ import sqlite3
 import zlib
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from itertools import chain
@@ -38,7 +38,7 @@ from replay.names import BROKER
 from replay.why.facts import AnyFact
 from replay.why.znode_history import ControllerFromLogs
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 _SUFFIX: Final = ".index"
 _FACTS_IN_CHUNK: Final = 128
 _FACTS_HELD_MAX: Final = 200_000
@@ -146,9 +146,10 @@ class IndexWriter:
         """A decision of an imported log."""
         self._insert("decisions", one.listed.seq, one)
 
-    def add_begun(self, seq: int, procedures: Iterable[str]) -> None:
-        """Procedures that begin at a record of an imported log."""
-        self._insert("begun", seq, [*procedures])
+    def add_begun(self, seq: int, procedures: Mapping[str, tuple[int, ...]]) -> None:
+        """Procedures that begin at a record of an imported log, each with the earlier records that
+        caused it."""
+        self._insert("begun", seq, procedures)
 
     def add_stock_controller(self, seq: int, controller: ControllerFromLogs) -> None:
         """What the brokers' logs show of the controller of an imported log after a record."""
@@ -286,11 +287,12 @@ class Index:
         """The decision of a record of an imported log, if it is one."""
         return next(iter(self.decisions([seq])), None)
 
-    def begun(self, seq: int) -> list[str]:
-        """The procedures that begin at a record of an imported log."""
+    def begun(self, seq: int) -> Mapping[str, tuple[int, ...]]:
+        """The procedures that begin at a record of an imported log, each with the earlier records
+        that caused it."""
         rows = self._query("select procedures from begun where seq = ?", seq)
-        found = (_names_decoder.decode(self._decompressed(body)) for (body,) in rows)
-        return next(found, [])
+        found = (_begun_decoder.decode(self._decompressed(body)) for (body,) in rows)
+        return next(found, {})
 
     def stock_controller_before(self, seq: int) -> tuple[int, ControllerFromLogs] | None:
         """What is stored of the controller of an imported log before a record: the last record
@@ -376,7 +378,7 @@ _NUMBER_OF: Final = {kind: number for number, kind in enumerate(_KINDS)}
 _encode: Final = msgspec.msgpack.Encoder().encode
 _rows_decoder: Final = msgspec.msgpack.Decoder(list[_StoredFact])
 _decisions_decoder: Final = msgspec.msgpack.Decoder(DerivedDecision)
-_names_decoder: Final = msgspec.msgpack.Decoder(list[str])
+_begun_decoder: Final = msgspec.msgpack.Decoder(dict[str, tuple[int, ...]])
 _controller_decoder: Final = msgspec.msgpack.Decoder(ControllerFromLogs)
 
 

@@ -13,6 +13,7 @@ from eventstore.records import EventRecord
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.description.choices import leader_choice
 from replay.description.imported_events import imported_event_in_words, transaction_in_words
+from replay.listing.begun_procedures import WatchedChanges
 from replay.listing.values import ListedDecision, ListedEvent, listed_event
 from replay.logs.subject_index import RecordSubjects
 from replay.progress import Progress
@@ -95,12 +96,16 @@ class DerivedDecisions:
         self._before: tuple[EventRecord, Transaction] | None = None
         """The last transaction, if no record has classified it as a decision."""
         self._derived: DerivedWrites[ShadowCommand] = DerivedWrites()
-        self.procedures: dict[int, dict[str, None]] = {}
-        """The procedures of the shadow folds, by the record at which each began."""
+        self.procedures: dict[int, dict[str, tuple[int, ...]]] = {}
+        """The procedures of the shadow folds, by the record at which each began, each with the
+        earlier records that caused it. These are known once `take` has reached the record."""
+        self._queued: dict[tuple[int, str], int] = {}
+        self._changes = WatchedChanges(log.begun.chroot)
         for trace, commands in sessions:
             self._derived.add(trace, _writes(commands))
             for one in commands:
-                self.procedures.setdefault(one.since, {})[one.cause] = None
+                self.procedures.setdefault(one.since, {})[one.cause] = ()
+                self._queued[one.since, one.cause] = one.queued
 
     @classmethod
     def derive(cls, log: ImportedLog, progress: Progress) -> DerivedDecisions:
@@ -113,6 +118,7 @@ class DerivedDecisions:
     def between(self, first: int, last: int) -> Iterator[DerivedDecision]:
         """The decisions of a range. Raises ReplayError, LogError."""
         self._before = None
+        self._changes = WatchedChanges(self._log.begun.chroot)
         wanted = EventFilter(first_seq=first, last_seq=last + 1)
         for record in self._log.reader.events(wanted):
             found = self.take(record, event_of(record))
@@ -122,8 +128,12 @@ class DerivedDecisions:
     def take(self, record: EventRecord, event: ImportedEvent) -> DerivedDecision | None:
         """The decision that a record completes. Called with the records in order."""
         before = self._before
+        begun = self.procedures.get(record.seq, {})
+        for name in begun:
+            begun[name] = self._changes.causes(name, self._queued[record.seq, name])
         if isinstance(event, Transaction):
             self._before = (record, event)
+            self._changes.note(record.seq, event)
         elif isinstance(event, DecisionObserved) and before is not None:
             self._before = None
             return _decision(*before, event, self._log.begun.chroot, self._derived)

@@ -98,11 +98,14 @@ class EventDescriber:
         self.pending = dict(pending)
         self._reader = log.reader
         self._broker = log.configuration.broker_id
+        self._last: tuple[int, Event] | None = None
+        """The number and the content of the last event."""
 
     def skip(self, record: EventRecord, stored: list[CommandRecord]) -> None:
         """Fold an event without describing it."""
         event, _ = self._fold(record, stored)
         self._forget(event)
+        self._last = (record.seq, event)
 
     def take(self, record: EventRecord, stored: list[CommandRecord]) -> DescribedEvent:
         """Fold and describe the next event."""
@@ -116,6 +119,7 @@ class EventDescriber:
             issued,
         )
         self._forget(event)
+        self._last = (record.seq, event)
         return described
 
     def _fold(self, record: EventRecord, stored: list[CommandRecord]) -> tuple[Event, list[Issued]]:
@@ -124,6 +128,24 @@ class EventDescriber:
         for one in issued:
             self.pending[one.id] = one.command
         return taken.event, issued
+
+    def _event_at(self, seq: int) -> Event | None:
+        """An event, which is the last one if events are described one after another."""
+        if self._last is not None and self._last[0] == seq:
+            return self._last[1]
+        wanted = EventFilter(first_seq=seq, last_seq=seq)
+        return next((decode_recorded(one).event for one in self._reader.events(wanted)), None)
+
+    def _reported_before(self, record: EventRecord, event: Event) -> int | None:
+        """The event before this one, if both are watches of one transaction: ZooKeeper reports a
+        created or deleted znode, then that the children of its parent have changed."""
+        if not isinstance(event, WatchFired) or event.change != "children":
+            return None
+        before = self._event_at(record.seq - 1)
+        if not isinstance(before, WatchFired) or before.change not in ("created", "deleted"):
+            return None
+        is_same = before.zxid == event.zxid and before.path.rpartition("/")[0] == event.path
+        return record.seq - 1 if is_same else None
 
     def _command_of(self, event: Event) -> Command | None:
         """The command of which an event is the outcome. If the fold began after the command, it is
@@ -144,7 +166,7 @@ class EventDescriber:
         if asked is not None:
             text += f": {command_in_words(asked)}"
             subjects += subjects_of_command(asked)
-        return listed_event(record, text, subjects)
+        return listed_event(record, text, subjects, self._reported_before(record, event))
 
     def _forget(self, event: Event) -> None:
         """Forget a command after its last outcome; an outcome can have several parts."""

@@ -33,7 +33,8 @@ class ListedItem(Protocol):
 
 class ListedEvent(Struct, frozen=True):
     """An event. `term` is None in a log of the 0.8 design, which has no terms. `cause` is the event
-    that caused the command of which this is the outcome."""
+    that caused the command of which this is the outcome, or that shows the same change of a znode
+    in more detail."""
 
     seq: int
     time: str
@@ -46,16 +47,22 @@ class ListedEvent(Struct, frozen=True):
 
 
 def listed_event(
-    record: EventRecord, text: str, subjects: Iterable[str], *, has_terms: bool = True
+    record: EventRecord,
+    text: str,
+    subjects: Iterable[str],
+    cause: int | None = None,
+    *,
+    has_terms: bool = True,
 ) -> ListedEvent:
-    """The item for a record, with its description and its subjects."""
+    """The item for a record, with its description, its subjects, and its cause if the record does
+    not name one."""
     return ListedEvent(
         record.seq,
         iso_time(record.wall_ns),
         record.term if has_terms else None,
         record.kind,
         record.channel,
-        record.cause,
+        record.cause or cause,
         text,
         tuple(dict.fromkeys(subjects)),
     )

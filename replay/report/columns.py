@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from replay.listing.values import ListedDecision
 from replay.report.document import Lane, Report
 from replay.report.reading import ProcedureStep, TimedDecision, TimedEvent
 
@@ -167,7 +168,7 @@ def _events(events: list[TimedEvent], begin_ns: int) -> dict[str, Any]:
         "seq": [one.listed.seq for one in events],
         "term": [one.listed.term for one in events],
         "kind": [names.number(one.listed.kind) for one in events],
-        "cause": [one.listed.cause or 0 for one in events],
+        "causes": [one.causes for one in events],
         "subjects": [[names.number(name) for name in one.listed.subjects] for one in events],
     }
     return {
@@ -175,6 +176,14 @@ def _events(events: list[TimedEvent], begin_ns: int) -> dict[str, Any]:
         "texts": _parts([one.listed.text for one in events]),
         "rows": _ROWS_OF_A_PART,
     }
+
+
+def _subjects(decision: ListedDecision) -> Iterable[str]:
+    """What a decision is about: also the brokers that it chose or passed over."""
+    chosen = [one.chosen for one in decision.choices if one.chosen >= 0]
+    passed_over = [each.broker for one in decision.choices for each in one.passed_over]
+    brokers = (f"broker {one}" for one in (*chosen, *passed_over))
+    return dict.fromkeys((*decision.subjects, *brokers))
 
 
 def _decisions(decisions: list[TimedDecision], begin_ns: int) -> dict[str, Any]:
@@ -192,7 +201,7 @@ def _decisions(decisions: list[TimedDecision], begin_ns: int) -> dict[str, Any]:
             for one in decisions
         ],
         "outcomes": [list(one.outcomes) for one in decisions],
-        "subjects": [[names.number(name) for name in one.listed.subjects] for one in decisions],
+        "subjects": [[names.number(name) for name in _subjects(one.listed)] for one in decisions],
         "command": [one.listed.command for one in decisions],
         "choices": [
             [

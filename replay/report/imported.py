@@ -1,6 +1,7 @@
 """Reads an imported log for a report."""
 
 from collections.abc import Iterator
+from itertools import chain
 
 from replay.cluster_view.from_znodes import cluster_of
 from replay.errors import ReplayError
@@ -28,9 +29,8 @@ def read_imported(log: ImportedLog, path: str, progress: Progress) -> Reading:
     """Read the whole log, and derive its decisions once. Raises ReplayError, LogError."""
     first, last = log.first_seq, log.reader.last_seq
     initial = cluster_of(ZnodeView(log.state.tree, log.begun.chroot), first - 1, "")
-    listed = imported.events(log, first, last, progress)
-    events = [TimedEvent(nanoseconds_of(one.time), one) for one in listed]
-    if not events:
+    items = list(imported.events(log, first, last, progress))
+    if not items:
         raise ReplayError(f"{path} has no records after its first state: nothing to report")
     history, folds = observed_history(log, EVERYTHING, last, progress, ReportShadowObserver)
     derived = imported.DerivedDecisions(log, ((trace, noted.commands) for trace, noted in folds))
@@ -38,6 +38,14 @@ def read_imported(log: ImportedLog, path: str, progress: Progress) -> Reading:
     decisions = [
         TimedDecision(nanoseconds_of(one.listed.time), one.listed, causes.get(one.listed.seq))
         for one in derived.between(first, last)
+    ]
+    events = [
+        TimedEvent(
+            nanoseconds_of(one.time),
+            one,
+            begun=tuple(chain.from_iterable(derived.procedures.get(one.seq, {}).values())),
+        )
+        for one in items
     ]
     begin_ns, end_ns = events[0].wall_ns, max(one.wall_ns for one in events)
     history = History(

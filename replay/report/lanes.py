@@ -1,13 +1,20 @@
 """The lanes of controller terms, brokers, ZooKeeper sessions and reassignments."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from replay.description.phrases import broker_list, session_name
 from replay.report.document import Lane, Mark, Span
-from replay.report.reading import Reading, SessionLifetime
+from replay.report.reading import LiveBrokers, Reading, SessionLifetime
 from replay.times import nanoseconds_of
-from replay.why.facts import BrokerChanged, NoticeIssued, RoleChanged, SessionChanged
+from replay.why.facts import (
+    AnyFact,
+    AssignmentWritten,
+    BrokerChanged,
+    NoticeIssued,
+    RoleChanged,
+    SessionChanged,
+)
 from replay.why.move import Move
 from replay.why.sentences import sentence
 
@@ -65,36 +72,49 @@ def _procedures(reading: Reading) -> Lane:
 
 
 def _brokers(reading: Reading) -> Iterator[Lane]:
-    spans: dict[int, list[Span]] = defaultdict(list)
+    """A lane for each broker, from the moment at which the log first names it: it is registered, or
+    a partition has a replica on it."""
+    changes = _BrokerChanges(reading)
     marks: dict[int, list[Mark]] = defaultdict(list)
-    up: dict[int, tuple[int, int]] = {}
-    down: dict[int, tuple[int, int]] = {}
-    for live in reading.live:
-        if live.brokers is None:
-            for broker, (begin_ns, seq) in up.items():
-                spans[broker].append(Span(begin_ns, live.wall_ns, "registered", "", seq))
-            for broker, (begin_ns, seq) in down.items():
-                spans[broker].append(Span(begin_ns, live.wall_ns, "gone", "", seq))
-            up, down = {}, {}
-            continue
-        for broker in live.brokers - up.keys():
-            if broker in down:
-                begin_ns, seq = down.pop(broker)
-                spans[broker].append(Span(begin_ns, live.wall_ns, "gone", "not registered", seq))
-            up[broker] = (live.wall_ns, live.seq)
-        for broker in up.keys() - live.brokers:
-            begin_ns, seq = up.pop(broker)
-            spans[broker].append(Span(begin_ns, live.wall_ns, "registered", "registered", seq))
-            down[broker] = (live.wall_ns, live.seq)
-    for state, left in (("registered", up), ("gone", down)):
-        for broker, (begin_ns, seq) in left.items():
-            spans[broker].append(Span(begin_ns, reading.end_ns, state, state, seq))
     for one in reading.history.facts:
         if isinstance(one, BrokerChanged):
             marks[one.broker].append(Mark(one.wall_ns, one.what, sentence(one), one.seq))
-    for broker in sorted(spans.keys() | marks.keys()):
-        lane = sorted(spans[broker], key=lambda one: one.begin_ns)
-        yield Lane("broker", f"broker {broker}", lane, marks[broker], 1.0)
+    for broker in sorted(changes.spans.keys() | marks.keys()):
+        yield Lane("broker", f"broker {broker}", changes.spans[broker], marks[broker], 1.0)
+
+
+class _BrokerChanges:
+    """The periods in which each broker is registered or not; none while this is not known."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.spans: dict[int, list[Span]] = defaultdict(list)
+        self._begun: dict[int, tuple[str, int, int]] = {}
+        self._live: frozenset[int] | None = None
+        self._named = {one for each in reading.initial.partitions() for one in each.replicas}
+        changes: list[AnyFact | LiveBrokers] = [*reading.live, *reading.history.facts]
+        for one in sorted(changes, key=lambda one: one.seq):
+            if isinstance(one, LiveBrokers):
+                self._live = one.brokers
+                self._named |= one.brokers or set()
+                self._update(self._named, one.wall_ns, one.seq)
+            elif isinstance(one, AssignmentWritten):
+                new = set(one.after.replicas) - self._named
+                self._named |= new
+                self._update(new, one.wall_ns, one.seq)
+        self._live = None
+        self._update(self._named, reading.end_ns, reading.last_seq)
+
+    def _update(self, brokers: Set[int], wall_ns: int, seq: int) -> None:
+        for broker in brokers:
+            state = ""
+            if self._live is not None:
+                state = "registered" if broker in self._live else "not registered"
+            before, begin_ns, begin_seq = self._begun.get(broker, ("", 0, 0))
+            if state == before:
+                continue
+            if before:
+                self.spans[broker].append(Span(begin_ns, wall_ns, before, before, begin_seq))
+            self._begun[broker] = (state, wall_ns, seq)
 
 
 def _sessions(reading: Reading) -> Iterator[Lane]:

@@ -22,7 +22,6 @@ from replay.why.subject import Subject
 EVERYTHING: Final = Subject(is_everything=True)
 _WITH_STEPS: Final = (*FAILOVERS, BrokerChange.__name__)
 _STEPS_MAX: Final = 200
-_STEP_TEXT_MAX: Final = 160
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -76,8 +75,7 @@ class Procedures(Checkpointed):
         elif len(steps) < _STEPS_MAX:
             if steps:
                 steps[-1].end_ns = wall_ns
-            text = command_in_words(issued.command)[:_STEP_TEXT_MAX]
-            steps.append(ProcedureStep(text, rule, seq, wall_ns))
+            steps.append(ProcedureStep(command_in_words(issued.command), rule, seq, wall_ns))
 
 
 def _copied(one: Procedure) -> Procedure:

@@ -10,11 +10,19 @@ from replay.why.move import Move
 
 
 class TimedEvent(Struct, frozen=True):
-    """An event of the log with its time. `lost` is how many reads and writes got no reply."""
+    """An event of the log with its time. `lost` is how many reads and writes got no reply. `begun`
+    are the earlier events that caused the procedures that begin at this one."""
 
     wall_ns: int
     listed: ListedEvent
     lost: int = 0
+    begun: tuple[int, ...] = ()
+
+    @property
+    def causes(self) -> list[int]:
+        """The events that caused this one."""
+        found = {*self.begun, *filter(None, [self.listed.cause])}
+        return sorted(found - {self.listed.seq})
 
 
 class TimedDecision(Struct, frozen=True):

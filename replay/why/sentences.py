@@ -111,7 +111,8 @@ def sentence(fact: AnyFact) -> str:
         case SessionChanged(subject=subject, text=text):
             return f"{subject}: {text}{silence(fact)}"
         case NoticeIssued(subject=subject, text=text):
-            return f"{subject}: {text}"
+            # Messages of a channel begin with its broker.
+            return text if text.startswith(f"{subject}: ") else f"{subject}: {text}"
 
 
 def silence(fact: SessionChanged) -> str:

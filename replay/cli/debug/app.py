@@ -97,7 +97,6 @@ class DebugApp(App[None]):
         self._view: DebugView | None = None
         self._shown: list[int] = []
         self._links: list[int] = []
-        self._start = ""
         self._message = Text("")
 
     # Widgets
@@ -203,7 +202,6 @@ class DebugApp(App[None]):
         if view.damage and (self._view is None or view.damage != self._view.damage):
             self._say(view.damage, is_error=True)
         self._view = view
-        self._start = self._start or view.around[0].listed.time
         self.query_one("#position", Static).update(
             panels.position_line(self._session.path, view, self._cursor)
         )
@@ -241,7 +239,7 @@ class DebugApp(App[None]):
         self.call_after_refresh(events.show_neighbours)
 
     def _event_line(self, one: EventView) -> Text:
-        return panels.event_line(one, self._start, self._cursor.breakpoints)
+        return panels.event_line(one, self._session.start, self._cursor.breakpoints)
 
     # Steps and searches
 

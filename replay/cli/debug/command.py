@@ -14,6 +14,21 @@ from replay.errors import ReplayError
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
+def _require_terminal() -> None:
+    """Raises ReplayError. The program draws on standard error, as textual does."""
+    streams = {
+        "standard input": sys.stdin,
+        "standard output": sys.stdout,
+        "standard error": sys.__stderr__,
+    }
+    for name, stream in streams.items():
+        if stream is None or not stream.isatty():
+            raise ReplayError(
+                f"this needs a terminal, and {name} is not one; without a terminal use `refold "
+                "events`, `decisions`, `inspect` and `why`"
+            )
+
+
 @app.command(name="debug")
 def debug(log: Log, at: At = None) -> None:
     """Step through a log in a terminal, forward and backward, and search it in both directions.
@@ -23,11 +38,7 @@ def debug(log: Log, at: At = None) -> None:
     """
     seq, wall_ns = log_position(at, "--at")
     with errors_in_one_line("debug"):
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            raise ReplayError(
-                "this needs a terminal; without one use `refold events`, `decisions`, `inspect` "
-                "and `why`"
-            )
+        _require_terminal()
         from replay.cli.debug.app import DebugApp
         from replay.cli.debug.session import DebugSession
         from replay.debug.cursor import Cursor

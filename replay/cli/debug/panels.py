@@ -38,7 +38,7 @@ def event_line(one: EventView, start: str, stops: Sequence[EventCondition]) -> T
     line = Text(no_wrap=True, overflow="ellipsis")
     for mark in marks:
         line.append(mark, style=_STYLES.get(mark, ""))
-    seconds = (nanoseconds_of(one.listed.time) - nanoseconds_of(start)) / 1e9 if start else 0
+    seconds = (nanoseconds_of(one.listed.time) - nanoseconds_of(start)) / 1e9
     line.append(f"{one.seq:>7}", style="bold")
     line.append(f" {seconds:>9.3f} ", style="dim")
     line.append(one.listed.text)
@@ -102,11 +102,10 @@ def _event_lines(one: EventView) -> Iterator[str]:
     yield f"event {one.seq}, {one.listed.kind}, {one.listed.time}, {one.listed.channel}"
     yield one.listed.text
     if one.causes:
-        events = "event" if len(one.causes) == 1 else "events"
-        yield f"caused by {events} {', '.join(map(str, one.causes))} (u: go there)"
+        yield f"caused by {_events(one.causes)} (u: go there)"
     for begun in one.begun:
         yield f"begins: {begun.procedure}" + (
-            f", queued by event {begun.since}" if begun.since != one.seq else ""
+            f", because of {_events(begun.causes)}" if begun.causes else ""
         )
     for each in one.decided:
         yield ""
@@ -115,6 +114,11 @@ def _event_lines(one: EventView) -> Iterator[str]:
     if steps:
         yield ""
         yield f"reads, timers and channels: {steps}"
+
+
+def _events(numbers: Sequence[int]) -> str:
+    what = "event" if len(numbers) == 1 else "events"
+    return f"{what} {', '.join(map(str, numbers))}"
 
 
 def link_line(found: Explanation, place: int) -> Text:

@@ -18,6 +18,7 @@ from replay.errors import ReplayError
 from replay.index.history import explain_by
 from replay.index.store import Index
 from replay.inspect.changes import Change, changes
+from replay.logs.decode import time_of
 from replay.logs.open_log import OpenedLog
 from replay.progress import Progress
 from replay.what_if.changes import Changes
@@ -62,6 +63,8 @@ class DebugSession:
         self.path = path
         self.log = log
         self.cursor = cursor
+        self.start = time_of(log.reader, cursor.first_seq)
+        """The time of the first event."""
         self._index = index
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._cancelled = Event()

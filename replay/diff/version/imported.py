@@ -89,7 +89,7 @@ def _record_decisions(folded: "_FoldedRange", recorder: FoldRecorder) -> int:
     """Record the decisions of a range. Return the time of the last one in ns."""
     end_ns = 0
     for observer in folded.sessions.values():
-        for issued, seq, time_ns, cause, since in observer.commands:
+        for issued, seq, time_ns, cause, since, _ in observer.commands:
             turn, causes = issued.id.cause, {issued.id: Cause(cause, since)}
             recorder.decisions.record([issued], seq, turn, time_ns, "", causes)
             end_ns = max(end_ns, time_ns)

@@ -1,13 +1,19 @@
 "use strict";
 // The findings, the list of events and decisions in the window, and the details of the selection.
 const HEIGHT = 24;
+// The finding that was chosen last is marked while its event is selected.
+let marked = null;
+function mark_finding(chosen = marked) {
+  if (marked) marked.button.removeAttribute("aria-current");
+  marked = chosen && chosen.seq === view.seq && chosen.index === view.log ? chosen : null;
+  if (marked) marked.button.setAttribute("aria-current", "true");
+}
 function make_findings() {
   logs.forEach((log, index) => {
     for (const [kind, severity, text, seq, begin, end] of log.findings) {
       const label = element("span", {className: severity, textContent: `${letter(index)} ${kind}`.trim()});
       const button = element("button", {type: "button"}, label, element("span", {textContent: text}));
-      button.onclick = () => { select(seq, -1, index); bring(begin, end);
-        document.querySelectorAll("#findings [aria-current]").forEach(one => one.removeAttribute("aria-current")); button.setAttribute("aria-current", "true"); };
+      button.onclick = () => { select(seq, -1, index); bring(begin, end); mark_finding({button, seq, index}); };
       by_id("findings").append(element("li", {}, button));
     }
     if (!log.findings.length) by_id("findings").append(element("li", {textContent: "Nothing unusual happened."}));
@@ -37,8 +43,11 @@ function reveal() {
 // The causes and effects of the selected event, by numbers.
 function links(log) {
   if (log.linked === view.seq + "/" + view.decision) return log.links;
-  const causes = new Set(), effects = new Set(), {event_table: events, decision_table: decisions} = log, row = log.row_of(view.seq);
-  if (row >= 0 && events.cause[row]) causes.add(events.cause[row]);
+  const causes = new Set(), effects = new Set();
+  if (!view.seq) return {causes: [], effects: []};
+  const {event_table: events, decision_table: decisions} = log, row = log.row_of(view.seq);
+  if (row >= 0) events.causes[row].forEach(one => causes.add(one));
+  if (view.decision < 0) events.causes.forEach((of, e) => { if (of.includes(view.seq)) effects.add(events.seq[e]); });
   for (let d = 0; d < decisions.length; d++) {
     if (decisions.seq[d] === view.seq && (view.decision < 0 || view.decision === d)) {
       if (decisions.cause[d] && decisions.cause[d] !== view.seq) causes.add(decisions.cause[d]);

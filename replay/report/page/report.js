@@ -3,8 +3,20 @@
 function fill(id, name, values) {
   const box = by_id(id);
   box.append(element("option", {value: "", textContent: "all"}), ...values.map(one => element("option", {value: one, textContent: one})));
-  box.value = view[name]; box.onchange = () => changed({[name]: box.value});
+  known[name] = new Set(values); box.onchange = () => changed({[name]: box.value});
 }
+// The filters show what is selected, also a value of an address that no log has.
+const known = {};
+function show_filters() {
+  for (const [name, values] of Object.entries(known)) {
+    const box = by_id(name); box.querySelector("[data-unknown]")?.remove();
+    if (is_unknown(name)) box.append(element("option", {value: view[name], textContent: `${view[name]} (unknown)`, "data-unknown": ""}));
+    box.value = view[name];
+  }
+  by_id("search").value = view.find; by_id("quiet").checked = view.quiet;
+  by_id("unknown").textContent = Object.keys(known).filter(is_unknown).map(name => `No ${name} is named ${view[name]}: choose another one.`).join(" ");
+}
+function is_unknown(name) { return view[name] !== "" && !known[name].has(view[name]); }
 function names_by(make) { return [...new Set(logs.flatMap(make))].filter(Boolean).sort(); }
 function make_filters() {
   const lanes = logs.flatMap(one => one.lane_data.lanes);
@@ -12,12 +24,13 @@ function make_filters() {
   fill("broker", "broker", [...new Set(lanes.filter(one => one[0] === "broker").map(one => one[1]))]);
   fill("rule", "rule", names_by(log => [...new Set(log.decision_table.rule)].map(n => log.decision_table.names[n])));
   fill("kind", "kind", names_by(log => [log.event_table, log.decision_table].flatMap(t => [...new Set(t.kind)].map(n => t.names[n]))));
-  by_id("search").value = view.find; by_id("search").oninput = event => changed({find: event.target.value});
-  by_id("quiet").checked = view.quiet; by_id("quiet").onchange = event => changed({quiet: event.target.checked});
+  by_id("search").oninput = event => changed({find: event.target.value});
+  by_id("quiet").onchange = event => changed({quiet: event.target.checked});
   by_id("filters").onsubmit = event => event.preventDefault();
   by_id("in").onclick = () => zoom(0.5); by_id("out").onclick = () => zoom(2); by_id("all").onclick = show_all;
   by_id("switch").hidden = logs.length < 2; by_id("switch").onclick = other_log;
   by_id("table").onclick = lane_table;
+  watchers.push(show_filters); show_filters();
 }
 // The next log, if there are several. Of two that are compared, the event that shows the same is selected.
 function other_log() {
@@ -78,7 +91,7 @@ function begin() {
   by_id("help").onclick = event => { by_id("keys").hidden = !by_id("keys").hidden; event.target.setAttribute("aria-expanded", String(!by_id("keys").hidden)); };
   make_comparison(); make_findings();
   logs.forEach((log, index) => timelines.push(new Timeline(log, index)));
-  watchers.push(() => timelines.forEach(one => one.draw()), draw_list, draw_detail);
+  watchers.push(() => timelines.forEach(one => one.draw()), draw_list, draw_detail, () => mark_finding());
   make_plots(); print_all(); changed();
   by_id("list").addEventListener("scroll", draw_rows);
   addEventListener("resize", () => changed()); addEventListener("keydown", on_key); addEventListener("hashchange", () => { restore(); });

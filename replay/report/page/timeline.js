@@ -1,7 +1,7 @@
 "use strict";
 // The lanes, on a canvas. Only what is visible is drawn; spans narrower than a pixel are drawn once.
 const colours = {online: "#4c9f70", "under-replicated": "#e0a030", offline: "#d64545", "not known": "#9aa4af", active: "#4878a8",
-  "failing over": "#c77d2e", procedure: "#8a7cc2", registered: "#4c9f70", gone: "#d64545", session: "#5b8fb9", moving: "#4878a8",
+  "failing over": "#c77d2e", procedure: "#8a7cc2", registered: "#4c9f70", "not registered": "#d64545", session: "#5b8fb9", moving: "#4878a8",
   "rolling back": "#c77d2e", waiting: "#e0a030"};
 const LABEL = 190, ROW = 20, AXIS = 52;
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -95,7 +95,7 @@ class Timeline {
       if (begin > view.to) break;
       if (end < view.from) continue;
       const x = Math.max(this.x(begin), LABEL - 1), w = Math.max(1, Math.min(this.x(end), this.width + 1) - x);
-      const is_bad = texts[state] === "offline" || texts[state] === "gone";
+      const is_bad = texts[state] === "offline" || texts[state] === "not registered";
       if (w <= 1 && Math.floor(x) === last && !is_bad) continue;
       last = Math.floor(x);
       g.globalAlpha = texts[state] === "not known" ? 0.25 : 0.85; g.fillStyle = colours[texts[state]] || "#888";

@@ -201,6 +201,36 @@ def test_effects_are_the_events_that_have_the_event_as_a_cause(cursor: Cursor) -
 
 
 @pytest.mark.parametrize(
+    ("name", "chain"),
+    [
+        # A decision, the line of the broker change, the expired session.
+        ("recordings/broker-crash-2.tar.xz", [477, 460, 459]),
+        # A decision of a failover, the election, the expired session that deleted /controller.
+        ("recordings/broker-crash-2.tar.xz", [632, 550, 549]),
+        # The outcome of a read, the changed children, the deleted znode.
+        ("incidents/broker-crash", [69, 68, 67]),
+    ],
+)
+def test_causes_lead_to_the_lost_broker_and_its_effects_lead_back(
+    name: str, chain: list[int]
+) -> None:
+    with open_log(ROOT / "tests" / name) as log:
+        cursor = Cursor(SeekableLog(log))
+        for later, earlier in pairwise(chain):
+            cursor.go(later)
+            assert [one.seq for one in cursor.causes()] == [earlier]
+            cursor.go(earlier)
+            assert later in [one.seq for one in cursor.effects()]
+        assert not cursor.causes()
+
+
+def test_children_that_changed_have_their_cause_also_after_a_jump() -> None:
+    with open_log(INCIDENT) as log:
+        [event] = SeekableLog(log).events(68, 68)
+        assert event.causes == [67]
+
+
+@pytest.mark.parametrize(
     ("text", "error"),
     [
         ("leader", "leader T-0"),

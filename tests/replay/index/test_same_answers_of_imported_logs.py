@@ -15,6 +15,7 @@ from controller.core.znodes import (
     reassignment_path,
     write_reassignment,
 )
+from replay.debug.log_replay import derived_by_record
 from replay.errors import ReplayError
 from replay.index import listing as from_index
 from replay.index.history import headline_by, imported_history_of
@@ -164,6 +165,16 @@ def test_events_and_decisions_about_each_subject_are_those_of_the_log(indexed: I
         assert found == [one for one in indexed.events if name in one.subjects]
         decided = [one for one in indexed.found_decisions(wanted) if name in one.subjects]
         assert decided == [one for one in indexed.decisions if name in one.subjects]
+
+
+def test_procedures_that_begin_have_the_causes_that_are_derived_without_an_index(
+    indexed: IndexedLog,
+) -> None:
+    derived = derived_by_record(indexed.log, None, unreported)
+    numbers = range(indexed.range[0], indexed.range[1] + 1)
+    begun = {seq: dict(derived.begun(seq)) for seq in numbers}
+    assert any(causes for each in begun.values() for causes in each.values())
+    assert {seq: dict(indexed.index.begun(seq)) for seq in numbers} == begun
 
 
 def test_events_and_decisions_of_each_kind_rule_and_term_are_those_of_the_log(

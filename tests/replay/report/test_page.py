@@ -108,6 +108,79 @@ def test_decision_is_followed_to_its_cause(show: Show, name: str, search: str) -
     _decision_is_followed_to_its_cause(show([_report(f"tests/{name}")]), search)
 
 
+def test_demonstration_is_followed_from_a_finding_to_the_lost_broker(show: Show) -> None:
+    """Its log is the first one of `python -m tools.demo --folder DIR` in DIR/refold-logs: a broker
+    is killed and returns, another one is stopped, then the daemon is killed. `refold log copy` has
+    copied it, and tar has packed the copy."""
+    page = show([_report("tests/replay/report/demonstration/log.tar.xz")])
+    findings = page.locator("#findings")
+    expect(findings).to_contain_text("orders-2, orders-4 were offline")
+    page.locator("#findings button", has_text="registration of broker 2 is gone").last.click()
+    expect(page.locator("#detail")).to_contain_text("the registration of broker 2 was deleted")
+    _decision_is_followed_to_its_cause(page, "set /brokers/topics/orders/partitions/2/state")
+    page.keyboard.press("0")
+    page.evaluate("select(75)")
+    page.keyboard.press("c")
+    expect(page.locator("#detail")).to_contain_text("74: watch of /brokers/ids/2: deleted")
+    page.keyboard.press("e")
+    expect(page.locator("#detail")).to_contain_text("75: watch of /brokers/ids")
+
+
+def test_decision_of_a_stock_controller_leads_to_the_expired_session_and_back(show: Show) -> None:
+    page = show([_report("tests/recordings/broker-crash-2.tar.xz")])
+    page.evaluate("select(477)")
+    for key, text in (
+        ("c", "460: broker 2, controller.log"),
+        ("c", "459: session 0x1000019b9680002: expires, which deletes /brokers/ids/1"),
+        ("e", "460: broker 2, controller.log"),
+    ):
+        page.keyboard.press(key)
+        expect(page.locator("#detail dd").first).to_contain_text(text)
+
+
+def test_escape_leaves_no_finding_marked_and_no_effect_to_follow(show: Show) -> None:
+    page = show([_report("tests/incidents/broker-crash")])
+    page.locator("#findings button").first.click()
+    marked = page.locator("#findings [aria-current=true]")
+    expect(marked).to_have_count(1)
+    page.locator("#list").focus()
+    page.keyboard.press("Escape")
+    expect(marked).to_have_count(0)
+    for key in ("e", "c"):
+        page.keyboard.press(key)
+        expect(page.locator("#detail")).to_contain_text("Select a finding, an event or a decision")
+
+
+def test_unknown_filter_of_an_address_is_named_and_can_be_replaced(show: Show) -> None:
+    page = show([_report("tests/incidents/broker-crash")])
+    page.evaluate("topic => { location.hash = `topic=${encodeURIComponent(topic)}`; }", ODD)
+    unknown = page.locator("#unknown")
+    expect(unknown).to_have_text(f"No topic is named {ODD}: choose another one.")
+    expect(page.locator("#topic option:checked")).to_have_text(f"{ODD} (unknown)")
+    page.locator("#topic").select_option("orders")
+    expect(unknown).to_be_empty()
+    expect(page.locator("#topic option", has_text="unknown")).to_have_count(0)
+    expect(page.locator(".row.decision").first).to_contain_text("orders")
+
+
+def test_filter_by_broker_finds_decisions_that_pass_over_it(show: Show) -> None:
+    page = show([_report("tests/recordings/broker-crash-2.tar.xz")])
+    page.locator("#topic").select_option("pair_02")
+    page.locator("#broker").select_option("broker 1")
+    row = page.locator(".row.decision", has_text="/brokers/topics/pair_02/partitions/0/state")
+    expect(row.first).to_be_visible()
+
+
+def test_plots_name_their_unit_and_have_values_without_the_mouse(show: Show) -> None:
+    page = show([_report("tests/incidents/broker-crash")])
+    expect(page.locator("#strips .u-title")).to_contain_text("Partitions that are not well")
+    values = page.locator("#strips .u-value")
+    expect(values).to_have_text([re.compile("2026-11-21T23:"), "0", "0"])
+    page.locator("#strips .u-over").hover()
+    page.mouse.move(0, 0)
+    expect(values).to_have_text([re.compile("2026-11-21T23:"), "0", "0"])
+
+
 def test_failover_is_named_with_its_epoch(show: Show) -> None:
     page = show([_report("tests/incidents/unclean-election")])
     expect(page.locator("#failovers summary").first).to_contain_text("Startup, epoch 2, ")

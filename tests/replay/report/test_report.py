@@ -10,16 +10,20 @@ from typer.testing import CliRunner
 
 from replay.cli.report import app
 from replay.inspect.at import cluster_at
-from replay.logs.open_log import open_log
+from replay.logs.open_log import RecordedLog, open_log
+from replay.progress import unreported
 from replay.report.building import report_of
 from replay.report.document import Report
 from replay.report.html import page_of
+from replay.report.lanes import lanes_of
+from replay.report.recorded import read_recorded
 from replay.why.explain import explain
 from replay.why.subject import Subject
 from tests.replay.what_if.simulated import run_with_two_logs
 
 INCIDENTS = Path("tests/incidents")
 RECORDING = Path("tests/recordings/unclean-3.tar.xz")
+DEMONSTRATION = Path("tests/replay/report/demonstration/log.tar.xz")
 
 
 def _report(path: Path) -> Report:
@@ -187,3 +191,41 @@ def test_second_input_that_cannot_be_used_is_an_error(tmp_path: Path, option: st
     log, out = str(INCIDENTS / "broker-crash"), str(tmp_path / "report.html")
     result = CliRunner().invoke(app, [log, "-o", out, option, str(tmp_path / "absent")])
     assert result.exit_code == 2
+
+
+def test_broker_that_is_down_all_the_time_has_a_lane_that_says_so() -> None:
+    path = INCIDENTS / "broker-crash"
+    with open_log(path) as log:
+        assert isinstance(log, RecordedLog)
+        reading = read_recorded(log, str(path), unreported)
+    for place, one in enumerate(reading.live):
+        if one.brokers is not None:
+            reading.live[place] = structs.replace(one, brokers=one.brokers - {2})
+    [lane] = [one for one in lanes_of(reading) if one.name == "broker 2"]
+    assert [(one.state, one.text) for one in lane.spans] == [("not registered", "not registered")]
+
+
+def test_broker_has_one_word_for_one_state() -> None:
+    [lane] = [one for one in _report(INCIDENTS / "broker-crash").lanes if one.name == "broker 2"]
+    words = [one.text for one in lane.spans]
+    assert words == ["registered", "not registered", "registered"]
+
+
+def test_step_of_a_failover_is_not_cut_within_a_name() -> None:
+    report = _report(Path("tests/recordings/broker-crash-2.tar.xz"))
+    longest = [one.text for one in report.findings if one.kind == "failover"]
+    assert any(
+        one.endswith("/brokers/topics/pair_02/partitions/3/state and 5 more.") for one in longest
+    )
+
+
+def test_broker_that_cannot_be_reached_is_named_once() -> None:
+    texts = [one.text for one in _report(DEMONSTRATION).findings]
+    assert any(one.startswith("broker 2: 127.0.0.1:15033 (PLAINTEXT): ") for one in texts)
+
+
+def test_redacted_report_names_no_command_that_cannot_be_run() -> None:
+    for options, has_commands in (([], True), (["--redact"], False)):
+        arguments = [str(INCIDENTS / "broker-crash"), "--format", "markdown", "-o", "-"]
+        result = CliRunner().invoke(app, [*arguments, *options])
+        assert ("Look at" in result.stdout) is has_commands

@@ -72,6 +72,14 @@ async def test_keys_step_by_event_decision_procedure_and_failover() -> None:
                 assert terminal.lines[0].startswith(f"event {seq} of 124"), key
 
 
+async def test_seconds_count_from_the_first_event_wherever_the_program_begins() -> None:
+    async with debugging("tests/recordings/broker-crash-2.tar.xz", seq=862) as terminal:
+        assert any("862    24.667" in line for line in terminal.lines)
+        await terminal.enter("r", "offline pair_02-0")
+        await terminal.enter("r", "isr pair_02-0")
+        assert any("477    12.080" in line for line in terminal.lines)
+
+
 async def test_end_is_the_last_event_of_a_log_that_the_list_does_not_show() -> None:
     async with debugging("tests/recordings/unclean-3.tar.xz", seq=3) as terminal:
         await terminal.press("end")
@@ -333,6 +341,7 @@ def test_log_that_cannot_be_used_is_reported_before_the_screen_opens(
     shutil.copytree(damaged, tmp_path / "damaged")
     monkeypatch.setattr(sys, "stdin", _Tty())
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "__stderr__", _Tty())
     with pytest.raises(typer.Exit) as exited:
         debug(str(tmp_path / name), at)
     assert exited.value.exit_code == 2
@@ -360,7 +369,21 @@ def test_program_that_ends_with_a_bug_has_the_exit_status_of_bugs(
 def test_command_without_a_terminal_names_the_commands_to_use() -> None:
     result = CliRunner().invoke(app, ["debug", str(INCIDENT)])
     assert result.exit_code == 2
-    assert "refold debug: this needs a terminal" in result.stderr
+    assert "refold debug: this needs a terminal, and standard input is not one" in result.stderr
+
+
+def test_command_with_redirected_errors_is_refused(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "replay.cli.main", "debug", str(INCIDENT)]
+    errors = tmp_path / "errors"
+    with errors.open("wb") as file:
+        ended = subprocess.run(
+            command, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=file, check=False
+        )
+    os.close(ours)
+    os.close(theirs)
+    assert ended.returncode == 2
+    assert "this needs a terminal, and standard error is not one" in errors.read_text()
 
 
 def test_program_in_a_real_terminal_quits_with_q() -> None:
