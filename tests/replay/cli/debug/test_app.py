@@ -361,7 +361,7 @@ def test_program_that_ends_with_a_bug_has_the_exit_status_of_bugs(
     monkeypatch.setattr(DebugApp, "run", partialmethod(DebugApp.run, headless=True))
     monkeypatch.setattr(sys, "stdin", _Tty())
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "__stderr__", _Tty())
     with pytest.raises(typer.Exit) as exited:
         debug(str(INCIDENT), None)
     assert exited.value.exit_code == 70
