@@ -48,8 +48,15 @@ async def test_status_of_an_active_daemon_is_shown_in_sentences(folder: Path) ->
 
 async def test_active_daemon_without_standbys_says_whether_it_knows(folder: Path) -> None:
     assert "standbys: none\n" in await shown(folder, structs.replace(ACTIVE, standbys=[]))
-    output = await shown(folder, structs.replace(ACTIVE, standbys=None))
-    assert "standbys: not known: the daemon runs without --standby" in output
+    unknown = structs.replace(ACTIVE, standbys=None)
+    for is_standby, fault, why in (
+        (False, "", "the daemon runs without --standby"),
+        (True, "no connection to zk1:2181: refused", "no connection to zk1:2181: refused"),
+        (True, "", "the daemon is still reading them from ZooKeeper"),
+        (None, "", "the daemon runs without --standby, or has no connection to ZooKeeper"),
+    ):
+        status = structs.replace(unknown, is_standby=is_standby, standbys_fault=fault)
+        assert f"standbys: not known: {why}\n" in await shown(folder, status)
 
 
 async def test_daemon_without_a_session_says_that_it_decides_nothing(folder: Path) -> None:
