@@ -11,7 +11,7 @@ from typing import Final
 
 from controller.core.operations import OK
 from eventstore.records import EventRecord
-from replay.agreement.conformance import DecisionEvent
+from replay.agreement.decisions.observed import DecisionEvent
 from replay.agreement.logs.index import Index
 from replay.diff.version import assumptions
 from replay.diff.version.fold_recorder import TimelineRecorder
