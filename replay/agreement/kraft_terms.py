@@ -74,10 +74,13 @@ class KraftSessions:
         term = self._elected(one)
         if term is None and not is_of_broker and not _may_be_refused(found):
             term = self._term_now()
-        if term is not None:
+        if term is None:
+            return self._terms.get(one.session)
+        self._epochs.add(term.epoch)
+        if one.session:
+            # A shadow that watches does not see the session.
             self._terms[one.session] = term
-            self._epochs.add(term.epoch)
-        return self._terms.get(one.session)
+        return term
 
     def _elected(self, one: Transaction) -> KraftTerm | None:
         """The term that a transaction begins."""
