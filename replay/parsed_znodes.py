@@ -6,7 +6,7 @@ The readers of `controller.core.znodes` raise ZnodeError in these cases.
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.values import LeaderAndIsr
-from controller.core.znodes import Name, ReassignmentRequest, TopicContent
+from controller.core.znodes import ControllerZnode, Name, ReassignmentRequest, TopicContent
 
 
 def parsed_topic(name: str, data: bytes | None) -> TopicContent | None:
@@ -39,6 +39,13 @@ def parsed_epoch(data: bytes | None) -> int | None:
         return znodes.read_controller_epoch(data)
     except ZnodeError:
         return None
+
+
+def kraft_controller(data: bytes | None) -> ControllerZnode | None:
+    """The content of /controller if a KRaft controller has the role, None if not: the KRaft epoch
+    is that of a controller that migrates the cluster, and -1 or 0 for a broker."""
+    holder = znodes.read_controller(data)
+    return holder if holder is not None and holder.kraftControllerEpoch > 0 else None
 
 
 def parsed_config(path: str, data: bytes | None) -> dict[str, str]:

@@ -33,6 +33,11 @@ def rows(page: Path) -> list[Row]:
     ]
 
 
+def named_tests(row: Row) -> list[str]:
+    """The tests that a row names."""
+    return _TEST.findall(row.text)
+
+
 def assert_complete(page: Path, counts: dict[str, int]) -> None:
     """Each sentence is there once and in order. `counts`: the number of sentences by section."""
     expected = [
@@ -44,11 +49,9 @@ def assert_complete(page: Path, counts: dict[str, int]) -> None:
 def assert_shown(page: Path, folders: tuple[str, ...]) -> None:
     """Each sentence has tests that exist in these folders, or a reason."""
     found = rows(page)
-    without = [
-        one for one in found if not _TEST.search(one.text) and not one.text.startswith(_NO_RULE)
-    ]
+    without = [one for one in found if not named_tests(one) and not one.text.startswith(_NO_RULE)]
     assert without == []
-    named = {name for one in found for name in _TEST.findall(one.text)}
+    named = {name for one in found for name in named_tests(one)}
     assert named - _functions(folders) == set()
 
 

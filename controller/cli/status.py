@@ -14,7 +14,6 @@ from controller.operator.daemon_status import (
     DaemonStatus,
     QueueStatus,
     SessionStatus,
-    StandbyStatus,
     TermStatus,
     ask_all,
 )
@@ -119,7 +118,7 @@ def _lines(found: DaemonStatus) -> Iterator[str]:
             f"{decision.command}, {decision.time}"
         )
     if found.term:
-        yield from _standbys(found.standbys)
+        yield from _standbys(found)
     if found.log is not None:
         log = found.log
         yield f"log: {log.folder}, {log.events} events, {format_bytes(log.bytes)}"
@@ -144,15 +143,25 @@ def _queue(queue: QueueStatus) -> str:
     )
 
 
-def _standbys(found: list[StandbyStatus] | None) -> Iterator[str]:
-    if not found:
-        unknown = "not known: the daemon runs without --standby, or has just lost ZooKeeper"
-        yield f"standbys: {unknown if found is None else 'none'}"
-    for one in found or ():
+def _standbys(found: DaemonStatus) -> Iterator[str]:
+    if found.standbys is None:
+        yield f"standbys: not known: {_why_unknown(found)}"
+    elif not found.standbys:
+        yield "standbys: none"
+    for one in found.standbys or ():
         yield (
             f"standby: {one.host}, process {one.process}, broker id {one.broker_id}, running since "
             f"{one.started}, refold {one.version} (core {one.core})"
         )
+
+
+def _why_unknown(found: DaemonStatus) -> str:
+    """Why an active daemon does not know its standbys."""
+    if found.is_standby is None:
+        return "the daemon runs without --standby, or has no connection to ZooKeeper"
+    if not found.is_standby:
+        return "the daemon runs without --standby"
+    return found.standbys_fault or "the daemon is still reading them from ZooKeeper"
 
 
 def _session(session: SessionStatus) -> str:

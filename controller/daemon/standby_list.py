@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 class StandbyList:
     """The standbys of a cluster, as one of them sees them. `others`: those without this daemon;
-    None while they are not known."""
+    None while they are not known, and then `fault` says why, "" at the start."""
 
     def __init__(self, settings: Settings, own: DaemonStatus) -> None:
         """`own` is this daemon."""
@@ -49,7 +49,8 @@ class StandbyList:
             own.started,
         )
         self._name = token_hex(8)
-        self._fault = ""
+        self._reported = ""
+        self.fault = ""
         self.others: list[StandbyStatus] | None = None
 
     async def keep(self) -> None:
@@ -62,8 +63,9 @@ class StandbyList:
                     self._settings.security.zookeeper,
                 ) as client:
                     await self._follow(client)
-            except ZooKeeperUnavailable:
+            except ZooKeeperUnavailable as error:
                 # The daemon's own session reports that.
+                self.fault = str(error)
                 await anyio.sleep(_PAUSE_SECONDS)
 
     async def _follow(self, client: ZooKeeperClient) -> None:
@@ -76,7 +78,7 @@ class StandbyList:
                     await self._join(client)
                     names = await client.children(STANDBYS, watch=True)
                 self.others = await self._read_standbys(client, names)
-                self._fault = ""
+                self.fault = self._reported = ""
             except ZooKeeperUnavailable as error:
                 self.others = None
                 self._report(str(error))
@@ -104,10 +106,10 @@ class StandbyList:
         return [one for one in standbys if one is not None]
 
     def _report(self, fault: str) -> None:
-        if fault != self._fault:
+        if fault != self._reported:
             text = "the standbys of the cluster are not known, `refold status` shows none: %s"
             logger.warning(text, fault)
-        self._fault = fault
+        self.fault = self._reported = fault
 
 
 def _standby(path: str, data: bytes | None) -> StandbyStatus | None:

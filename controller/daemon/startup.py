@@ -297,7 +297,7 @@ async def _run_daemon(
     )
     standbys = StandbyList(settings, management.status.status())
     management.status.parts = RunningParts(
-        fold, inbox, daemon.progress, log, lambda: zookeeper.status, lambda: standbys.others
+        fold, inbox, daemon.progress, log, lambda: zookeeper.status, standbys
     )
 
     def shut_down(received: str) -> None:

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -37,9 +37,18 @@ _NS_PER_S: Final = 1_000_000_000
 _MS_PER_S: Final = 1000
 
 
+class KnownStandbys(Protocol):
+    """The other daemons that run as standbys; None if they are not known, with the reason."""
+
+    @property
+    def others(self) -> list[StandbyStatus] | None: ...
+
+    @property
+    def fault(self) -> str: ...
+
+
 class RunningParts:
-    """The parts of a running daemon that its status is read from. `standbys` returns the other
-    daemons that run as standbys, None if they are not known."""
+    """The parts of a running daemon that its status is read from."""
 
     def __init__(
         self,
@@ -48,7 +57,7 @@ class RunningParts:
         progress: LoopProgress,
         log: LogWriter,
         session: Callable[[], ConnectionStatus],
-        standbys: Callable[[], list[StandbyStatus] | None],
+        standbys: KnownStandbys,
     ) -> None:
         self.fold = fold
         self.inbox = inbox
@@ -95,7 +104,9 @@ class StatusSource:
             event_lag_ms=_lag_ms(progress, parts.inbox),
             last_event=_last_event(progress),
             last_decision=_last_decision(progress),
-            standbys=parts.standbys() if parts.fold.term else None,
+            standbys=parts.standbys.others if parts.fold.term else None,
+            is_standby=parts.fold.controller.configuration.standby,
+            standbys_fault=parts.standbys.fault,
             log=LogStatus(parts.folder, parts.log.tip.last_seq, parts.log.size_bytes),
             zookeeper=_session(parts.session(), self._connect),
         )

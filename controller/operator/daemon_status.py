@@ -112,8 +112,9 @@ class DaemonStatus(Struct, frozen=True):
     """A daemon at a moment. Times are UTC. `term`: the controller epoch that it holds, 0 for none,
     since `term_since`; `last_term` is the last one that ended. `event_lag_ms`: the age of the
     oldest event that is not folded yet. `standbys` is None if the daemon does not know them, or
-    none can wait for its role: it does not have it. `log` and `zookeeper` are None until the start
-    of the daemon is complete."""
+    none can wait for its role: it does not have it. `is_standby`: the daemon runs with --standby;
+    only then it knows the standbys. `standbys_fault`: why it does not know them nevertheless, "" if
+    nothing failed. `log` and `zookeeper` are None until the start of the daemon is complete."""
 
     version: str
     process: int
@@ -130,8 +131,10 @@ class DaemonStatus(Struct, frozen=True):
     standbys: list[StandbyStatus] | None
     log: LogStatus | None
     zookeeper: SessionStatus | None
-    # A daemon of 0.2.0 does not say it.
+    # A daemon of 0.2.0 does not say these.
     last_term: TermStatus | None = None
+    is_standby: bool | None = None
+    standbys_fault: str = ""
 
 
 def sockets_at(path: Path) -> list[Path]:

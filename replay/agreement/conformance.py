@@ -1,7 +1,7 @@
 """Reads an imported log and checks each of its controllers against the fold."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -22,7 +22,9 @@ from replay.agreement.broker_requests.state_change_log import StateChangeRequest
 from replay.agreement.broker_requests.unknown_calls import NEVER, UnknownCalls
 from replay.agreement.conformance_result import ConformanceResult
 from replay.agreement.decisions.judgements import Judgement, judge_without_election
+from replay.agreement.decisions.observed import DecisionEvent, pair_decisions
 from replay.agreement.decisions.write_batch import StockDecision
+from replay.agreement.kraft_terms import KraftSessions, add_terms
 from replay.agreement.logs.broker_responses import response_of_line, response_of_request
 from replay.agreement.logs.index import Index, operations_of, path_of
 from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, DamagedPart
@@ -32,8 +34,6 @@ from replay.agreement.trace.unmatched_decisions import EXPIRY_MS, unmatched_deci
 from replay.parsed_znodes import parsed_epoch
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
-    DecisionObserved,
-    ImportedEvent,
     ImportEnded,
     RequestInferred,
     RequestServed,
@@ -58,7 +58,6 @@ _ELECTIONS: Final = ("election", "controller_epoch")
 _TIMEOUT_MS: Final = 18_000
 """The session timeout, if the log does not have the beginning of the session."""
 
-DecisionEvent = DecisionObserved | RequestInferred
 Follow = Callable[[ControllerTrace], None]
 
 
@@ -107,7 +106,9 @@ class ConformanceChecker:
         self._waits_ms: dict[int, int] = {}
         """How long it takes until a session of a controller that hangs has expired."""
         self._last_seq = 0
-        self.result = ConformanceResult()
+        self._kraft = KraftSessions(self._view)
+        at_start = self._kraft.at_start
+        self.result = ConformanceResult(kraft_terms=[at_start] if at_start else [])
         self._known: ConformanceResult | None = None
         self.learned: Mapping[int, Configuration] = {}
         """Settings of controllers by session, if they are known from elsewhere."""
@@ -215,7 +216,7 @@ class ConformanceChecker:
                 self._sent[sent.controller_epoch].append(sent)
         taken, self.result = self.result, ConformanceResult()
         for epoch in sorted({*self._sent, *self._logged}):
-            if epoch > self._warm_epoch:
+            if self._compares(epoch):
                 self._take_settled_requests(epoch, taken)
             else:
                 self._sent.pop(epoch, None)
@@ -258,6 +259,11 @@ class ConformanceChecker:
             controller.change(changes)
 
     def _decision(self, record: EventRecord, one: Transaction, found: DecisionEvent) -> None:
+        is_of_broker = one.session in self._controllers
+        kraft = self._kraft.term_of(one, found, is_of_broker=is_of_broker)
+        if kraft is not None:
+            add_terms(self.result.kraft_terms, [structs.replace(kraft, decisions=1)])
+            return
         is_input = isinstance(found, RequestInferred)
         if isinstance(found, RequestInferred):
             self.result.inputs += 1
@@ -449,11 +455,16 @@ class ConformanceChecker:
         shutdowns_since = NEVER if has_log else since
         return UnknownCalls(min(self._unknown_calls.get(epoch, NEVER), since), shutdowns_since)
 
+    def _compares(self, epoch: int) -> bool:
+        """Whether the requests of a term are compared: the log has its beginning, and it is a
+        broker's."""
+        return epoch > self._warm_epoch and not self._kraft.has_epoch(epoch)
+
     def _compare_requests(self) -> None:
         """Compare the requests of each term that began in the log."""
         logs = self.index.state_changes_of
         for epoch in sorted({*self._sent, *self._logged, *self._served}):
-            if epoch <= self._warm_epoch:
+            if not self._compares(epoch):
                 continue
             sent, served = self._sent.get(epoch, []), self._served.get(epoch, {})
             requests = chain(sent, self._logged.get(epoch, ()), *served.values())
@@ -471,24 +482,6 @@ class ConformanceChecker:
                 served_spans={one: self.index.coverage.served(term, one) for one in of_logs},
                 unknown_calls=self._unknown_calls_of(controller, epoch),
             )
-
-
-def pair_decisions(
-    events: Iterable[ImportedRecord],
-) -> Iterator[tuple[EventRecord, ImportedEvent, DecisionEvent | None]]:
-    """Each event with its record; a transaction together with its classification."""
-    waiting: ImportedRecord | None = None
-    for record, event in events:
-        if isinstance(event, DecisionEvent):
-            if waiting is not None:
-                yield *waiting, event
-                waiting = None
-            continue
-        if waiting is not None:
-            yield *waiting, None
-        waiting = (record, event)
-    if waiting is not None:
-        yield *waiting, None
 
 
 def _role(view: ZnodeView) -> tuple[int, int]:

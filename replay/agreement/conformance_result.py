@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from replay.agreement.broker_requests.comparing import TermRequests
 from replay.agreement.decisions.judgements import Judgement
+from replay.agreement.kraft_terms import KraftTerm
 from replay.agreement.logs.log_ends import CutLog, DamagedPart
 
 
@@ -17,6 +18,8 @@ class ConformanceResult(Struct):
     requests: dict[int, TermRequests] = field(default_factory=dict)
     warm: int = 0
     inputs: int = 0
+    kraft_terms: list[KraftTerm] = field(default_factory=list)
+    """The terms of KRaft controllers, whose decisions and requests are not judged."""
     undecided: list[Judgement] = field(default_factory=list)
     """Decisions that only the fold has made so far: the log ends too early to judge them."""
     is_cut: bool = False

@@ -14,6 +14,7 @@ from replay.agreement.broker_requests.comparing import RequestDivergence
 from replay.agreement.broker_requests.sent_request import SentRequest
 from replay.agreement.conformance_result import ConformanceResult
 from replay.agreement.decisions.judgements import VERDICTS, Judgement
+from replay.agreement.kraft_terms import KraftTerm, add_terms
 from replay.agreement.logs.log_ends import CutLog, DamagedPart
 
 _NOTES_MAX: Final = 5
@@ -170,7 +171,8 @@ class AgreementResult(DetailedTally):
     as the server wrote them, or are repeated. `undecided` are divergences that later evidence could
     still explain. `is_cut`: the source has no end; there may be more
     decisions than it shows. `cut_logs` are brokers' logs whose end is missing.
-    `damaged_parts` are lines of brokers' logs that cannot be parsed.
+    `damaged_parts` are lines of brokers' logs that cannot be parsed. `kraft_terms` are terms of
+    KRaft controllers, which are not judged.
     """
 
     source: str = ""
@@ -186,6 +188,7 @@ class AgreementResult(DetailedTally):
     is_cut: bool = False
     cut_logs: list[CutLog] = field(default_factory=list)
     damaged_parts: list[DamagedPart] = field(default_factory=list)
+    kraft_terms: list[KraftTerm] = field(default_factory=list)
 
     @property
     def unjudged_decisions(self) -> int:
@@ -201,7 +204,7 @@ class AgreementResult(DetailedTally):
     def is_whole(self) -> bool:
         """Whether all decisions and requests were judged, and the source is complete."""
         unjudged = self.warm or self.unjudged or self.requests.unjudged or self.undecided
-        is_judged = bool(self.decisions) and not unjudged
+        is_judged = bool(self.decisions) and not (unjudged or self.kraft_terms)
         return is_judged and not self._lacks
 
     @property
@@ -231,6 +234,7 @@ class AgreementResult(DetailedTally):
         self.is_cut |= other.is_cut
         self.cut_logs += other.cut_logs
         self.damaged_parts += other.damaged_parts
+        add_terms(self.kraft_terms, other.kraft_terms)
         for key, values in other.settings.items():
             known = [*self.settings.get(key, "").split(", "), *values.split(", ")]
             self.settings[key] = ", ".join(dict.fromkeys(one for one in known if one))
@@ -257,7 +261,7 @@ def result_of(agreement: ConformanceResult, source: str) -> AgreementResult:
     result = AgreementResult(source=source)
     result.warm, result.inputs = agreement.warm, agreement.inputs
     result.is_cut, result.cut_logs = agreement.is_cut, agreement.cut_logs
-    result.damaged_parts = agreement.damaged_parts
+    result.damaged_parts, result.kraft_terms = agreement.damaged_parts, agreement.kraft_terms
     result.undecided = len(agreement.undecided)
     result.notes += _undecided_notes(agreement.undecided)
     for one in agreement.judgements:

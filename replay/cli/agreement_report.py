@@ -33,6 +33,12 @@ def print_agreement(result: AgreementResult) -> None:
     """Print the divergences, the counts, and a last line with the verdict."""
     for note in result.notes:
         typer.echo(note)
+    for term in result.kraft_terms:
+        decisions = counted(term.decisions, "decision")
+        typer.echo(
+            f"not judged: {decisions} of {term.name}: it does not decide by the rules of a "
+            "controller in ZooKeeper mode"
+        )
     _print_divergences(result.divergences)
     assumed = ", ".join(f"{key}={value}" for key, value in result.settings.items())
     typer.echo(f"broker settings: {assumed or 'unknown'}")
@@ -75,6 +81,10 @@ def _judged_counts(result: AgreementResult) -> str:
     requests = result.requests
     text = f"judged: {result.decisions} decisions, {requests.decisions} requests"
     left = [f"{result.warm} decisions before the first election"] if result.warm else []
+    if result.kraft_terms:
+        count = counted(sum(one.decisions for one in result.kraft_terms), "decision")
+        terms = counted(len(result.kraft_terms), "term")
+        left.append(f"{count} in {terms} of KRaft controllers")
     left += [f"{result.unjudged_decisions} decisions"] if result.unjudged_decisions else []
     left += [f"{requests.unjudged} requests"] if requests.unjudged else []
     left += [f"{result.undecided} undecided"] if result.undecided else []

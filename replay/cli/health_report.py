@@ -14,6 +14,7 @@ from replay.cluster_view.views import NO_BROKER, ClusterView
 from replay.description.phrases import broker_list, enumeration, some
 from replay.health.evaluate import WORST_FIRST, Health, PartitionHealth, State, TopicHealth
 from replay.names import partition_name
+from replay.why.daemon_terms import since_when_unknown
 
 _MIN_ISR_UNKNOWN: Final = (
     "min.insync.replicas is not known for {topics}: {why}; give it with --min-insync-replicas"
@@ -36,8 +37,9 @@ class Report(Struct, frozen=True):
     """The health of a cluster, as `--json` prints it.
 
     `source` is the log or the ZooKeeper; `seq` the event number in a log. `controller` is -1 for
-    none. `problem` is what the controller could not do; "" for nothing. `partitions` are those that
-    are shown, `well` and `total` count all of them. `probe` has the records of --probe.
+    none; `is_kraft`: it is a KRaft controller. `problem` is what the controller could not do; ""
+    for nothing. `partitions` are those that are shown, `well` and `total` count all of them.
+    `probe` has the records of --probe.
     """
 
     source: str
@@ -45,6 +47,7 @@ class Report(Struct, frozen=True):
     time: str
     controller: int
     controller_epoch: int
+    is_kraft: bool
     problem: str
     notes: list[str]
     worst: State | None
@@ -83,6 +86,7 @@ def report_of(
         cluster.time,
         cluster.controller.broker,
         cluster.controller.epoch,
+        cluster.controller.is_kraft,
         moment.problem,
         [*_notes(moment, cluster, found)],
         found.worst,
@@ -97,6 +101,8 @@ def report_of(
 
 def _notes(moment: ClusterReading, cluster: ClusterView, found: Health) -> Iterator[str]:
     """What limits the report, with the topics."""
+    if moment.ended_by:
+        yield since_when_unknown(moment.ended_by)
     is_unknown = {one.topic for one in found.partitions if one.min_insync_replicas is None}
     if is_unknown:
         is_live = moment.brokers or not cluster.seq
@@ -118,7 +124,8 @@ def lines_of(report: Report) -> Iterator[str]:
     moment = f"after event {report.seq}, {report.time}" if report.seq is not None else report.time
     holder = "none"
     if report.controller != NO_BROKER:
-        holder = f"broker {report.controller}, epoch {report.controller_epoch}"
+        kind = "KRaft controller" if report.is_kraft else "broker"
+        holder = f"{kind} {report.controller}, epoch {report.controller_epoch}"
     yield f"{report.source}, {moment}; controller: {holder}"
     counts = [f"{report.counts[one]} {one}" for one in WORST_FIRST if report.counts[one]]
     wrong = f": {', '.join(counts)}" if counts else ""

@@ -36,7 +36,7 @@ from replay.inspect.at import cluster_at
 from replay.logs.open_log import OpenedLog, RecordedLog, open_log, seq_at
 from replay.shadow.status import read_status
 from replay.times import iso_time
-from replay.why.daemon_terms import events_to_choose
+from replay.why.daemon_terms import end_of_term, unknown_cluster
 
 _NOT_IN_LOG: Final = "a daemon's log does not have the configurations of topics"
 
@@ -46,7 +46,8 @@ class ClusterReading(Struct, frozen=True):
 
     `brokers` are those that can be asked; none if the moment is from a log. `min_insync_replicas`
     is the brokers' own setting as the daemon knew it at its start, None if it had none.
-    `configs_unknown`: why the configurations of topics are not known; "" if they are.
+    `configs_unknown`: why the configurations of topics are not known; "" if they are. `ended_by`:
+    the event that ended the last term of the log's daemon, if the cluster is the one before it.
     """
 
     source: str
@@ -55,29 +56,32 @@ class ClusterReading(Struct, frozen=True):
     brokers: tuple[Broker, ...] = ()
     min_insync_replicas: int | None = None
     configs_unknown: str = ""
+    ended_by: int = 0
 
 
 def from_log(log: str, seq: int | None, wall_ns: int | None) -> ClusterReading:
-    """The state of the cluster after an event or at a time; None: at the end. Raises ReplayError,
-    LogError."""
+    """The state of the cluster after an event or at a time; None: at the last event after which the
+    log shows it. Raises ReplayError, LogError."""
     with (
         progress() as report,
         open_log(log, report, has_index) as opened,
         index_of(opened, report) as index,
     ):
         cluster = cluster_at(opened, seq_at(opened.reader, seq, wall_ns), report)
+        is_end = seq is None and wall_ns is None
+        ended = end_of_term(opened.reader, cluster) if is_end else 0
+        if ended:
+            cluster = cluster_at(opened, ended - 1, report)
         if cluster.controller.role == "standby":
-            raise ReplayError(
-                f"{log}: the daemon is not the controller at event {cluster.seq}, so its log does "
-                f"not show the cluster: {events_to_choose(opened.reader, cluster)}, use the log of "
-                "the active daemon, or --zookeeper; --at chooses another event"
-            )
+            raise unknown_cluster(log, opened.reader, cluster)
         problem = headline_by(index, opened, cluster, report)
-        shadow = read_status(opened.reader.path) if seq is None and wall_ns is None else None
+        shadow = read_status(opened.reader.path) if is_end else None
         if shadow is not None:
             problem = " ".join(filter(None, [problem, shadow.problem]))
         unknown = _NOT_IN_LOG if isinstance(opened, RecordedLog) else ""
-        return ClusterReading(log, cluster, problem, (), _brokers_setting(opened), unknown)
+        return ClusterReading(
+            log, cluster, problem, (), _brokers_setting(opened), unknown, ended_by=ended
+        )
 
 
 def _brokers_setting(log: OpenedLog) -> int | None:
@@ -102,6 +106,12 @@ def from_daemon(
     if found.log is None:
         raise ReplayError(f"process {found.process} is {found.role}, and has no log yet")
     moment = from_log(found.log.folder, None, None)
+    if moment.ended_by:
+        raise ReplayError(
+            f"process {found.process} is {found.role}, and its log does not show the cluster since "
+            f"event {moment.ended_by}: use the active daemon, or --zookeeper; refold health "
+            f"{found.log.folder} shows the cluster before that event"
+        )
     source = f"process {found.process} ({found.role})"
     problem = " ".join(filter(None, [_connection_problem(found), moment.problem]))
     moment = structs.replace(moment, source=source, problem=problem)

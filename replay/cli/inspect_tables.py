@@ -91,7 +91,7 @@ def _controller(cluster: ClusterView) -> str:
     if one.broker == NO_BROKER:
         return f"{'none' if one.role == 'observed' else one.role}, {session}"
     role = "" if one.role == "observed" else f", {one.role}"
-    return f"broker {one.broker}, epoch {one.epoch}{role}, {session}"
+    return f"{one.name}, epoch {one.epoch}{role}, {session}"
 
 
 def _tables(cluster: ClusterView, changed: Changed, partitions_max: int | None) -> Iterator[Table]:

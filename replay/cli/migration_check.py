@@ -16,7 +16,6 @@ from replay.cli.live_cluster import live_znodes, registered_brokers, shown
 from replay.cli.options import log_position
 from replay.cli.progress import progress
 from replay.cluster_view.from_znodes import cluster_of
-from replay.errors import ReplayError
 from replay.inspect.at import projection_at
 from replay.logs.decode import time_of
 from replay.logs.open_log import open_log, seq_at
@@ -24,6 +23,7 @@ from replay.migration.broker_rules import KEYS
 from replay.migration.evaluate import findings_of
 from replay.migration.findings import BrokerSettings, Finding, MigratingCluster
 from replay.times import iso_time
+from replay.why.daemon_terms import end_of_term, since_when_unknown, unknown_cluster
 
 _ERRORS: Final = 1
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "error": "red"}
@@ -32,13 +32,15 @@ _INDENT: Final = " " * 9
 
 
 class _Report(Struct, frozen=True):
-    """The findings; `seq` is the event number in a log, otherwise None."""
+    """The findings; `seq` is the event number in a log, otherwise None. `notes` say which moment
+    it is, if the log does not show a later one."""
 
     source: str
     seq: int | None
     time: str
     controller_epoch: int | None
     findings: list[Finding]
+    notes: list[str]
 
 
 def check_migration(
@@ -65,7 +67,7 @@ def _from_zookeeper(given: GivenSettings, at: str | None) -> _Report:
     answers = asyncio.run(ask_brokers(registered_brokers(view), KEYS, brokers))
     now = iso_time(time.time_ns())
     subject = MigratingCluster(cluster_of(view, 0, now), view, list(map(_settings_of, answers)))
-    return _Report(shown(connect), None, now, subject.epoch, findings_of(subject))
+    return _Report(shown(connect), None, now, subject.epoch, findings_of(subject), [])
 
 
 def _settings_of(answer: BrokerAnswer) -> BrokerSettings:
@@ -85,14 +87,16 @@ def _from_source(given: GivenSettings, source: str, at: str | None) -> _Report:
     position = log_position(at, "--at")
     with progress() as report, open_log(source, report) as log:
         projection = projection_at(log, seq_at(log.reader, *position), report)
+        ended = end_of_term(log.reader, projection.cluster("")) if at is None else 0
+        if ended:
+            projection = projection_at(log, ended - 1, report)
         now = time_of(log.reader, projection.seq)
-        subject = MigratingCluster(projection.cluster(now), projection.view)
-        if projection.view is None and subject.epoch is None:
-            raise ReplayError(
-                f"{source}: the daemon was not controller after event {projection.seq}: choose a "
-                "moment with --at (refold events)"
-            )
-        return _Report(source, projection.seq, now, subject.epoch, findings_of(subject))
+        cluster = projection.cluster(now)
+        if cluster.controller.role == "standby":
+            raise unknown_cluster(source, log.reader, cluster)
+        subject = MigratingCluster(cluster, projection.view)
+        notes = [since_when_unknown(ended)] if ended else []
+        return _Report(source, projection.seq, now, subject.epoch, findings_of(subject), notes)
 
 
 def _print(report: _Report) -> None:
@@ -102,6 +106,8 @@ def _print(report: _Report) -> None:
     console = Console()
     after = "" if report.seq is None else f", after event {report.seq}"
     typer.echo(f"{report.source}{after}, {report.time}")
+    for note in report.notes:
+        typer.echo(f"note: {note}")
     for one in report.findings:
         # rich knows NO_COLOR; click does not.
         level = (f"{one.level:8}", _COLOURS[one.level])

@@ -21,7 +21,13 @@ from replay.cluster_view.views import (
     reassignments_of,
 )
 from replay.names import partition_name
-from replay.parsed_znodes import parsed_config, parsed_epoch, parsed_state, parsed_topic
+from replay.parsed_znodes import (
+    kraft_controller,
+    parsed_config,
+    parsed_epoch,
+    parsed_state,
+    parsed_topic,
+)
 from replay.znode_view import ZnodeView
 
 
@@ -48,7 +54,7 @@ def cluster_of(view: ZnodeView, seq: int, time: str) -> ClusterView:
 
 
 def controller_of(view: ZnodeView) -> ControllerView:
-    """The broker in /controller."""
+    """The broker, or the KRaft controller, in /controller."""
     found, epoch = view.find(znodes.CONTROLLER), view.find(znodes.CONTROLLER_EPOCH)
     holder = znodes.read_controller(found.data) if found is not None else None
     known = (parsed_epoch(epoch.data) or 0) if epoch is not None else 0
@@ -57,6 +63,7 @@ def controller_of(view: ZnodeView) -> ControllerView:
         NO_BROKER if holder is None else holder.brokerid,
         known if found is not None else 0,
         found.owner if found is not None else 0,
+        is_kraft=found is not None and kraft_controller(found.data) is not None,
     )
 
 

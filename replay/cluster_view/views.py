@@ -40,12 +40,19 @@ class ControllerView(Struct, frozen=True):
     """The controller. `broker` is NO_BROKER and `epoch` 0 if none is known.
 
     `role` is the role of the daemon that wrote a recorded log; for an imported log "observed".
+    `is_kraft`: a KRaft controller has the role, while the cluster migrates.
     """
 
     role: Literal["active", "failing over", "standby", "observed"]
     broker: int
     epoch: int
     session: int
+    is_kraft: bool = False
+
+    @property
+    def name(self) -> str:
+        """The process that has the role."""
+        return f"{'KRaft controller' if self.is_kraft else 'broker'} {self.broker}"
 
 
 class BrokerView(Struct, frozen=True):

@@ -13,6 +13,7 @@ from controller.core.znodes import ControllerZnode, Migration
 from replay.cluster_view.views import ClusterView
 from replay.health.evaluate import PartitionHealth, State, evaluate
 from replay.names import partition_name
+from replay.parsed_znodes import kraft_controller
 from replay.world.tree import Znode
 from replay.znode_view import ZnodeView
 
@@ -81,7 +82,8 @@ class MigratingCluster:
     @property
     def is_kraft(self) -> bool:
         """Whether a KRaft controller has the role."""
-        return self.controller is not None and self.controller.kraftControllerEpoch > 0
+        found = self.find(znodes.CONTROLLER)
+        return found is not None and kraft_controller(found.data) is not None
 
     @cached_property
     def migration(self) -> Migration | None:

@@ -64,6 +64,7 @@ class Shadow:
         self._live.unseen_zxids = self._import.unseen_zxids
         self._before = ShadowResult()
         self._reported: set[tuple[object, ...]] = set()
+        self._kraft_terms: set[str] = set()
         self._last_ms = 0
         self._read_at = clock()
         self._not_before = self._next_status = 0.0
@@ -101,6 +102,7 @@ class Shadow:
             self._not_before = done + (done - now)
             if self.is_at_end and not self._has_caught_up:
                 self._has_caught_up, self._next_status = True, now
+        self._warn_of_kraft_terms()
         is_connected = self._import.known_ms is None
         is_due = now >= self._next_status or is_connected != self._is_connected
         self._is_connected = is_connected
@@ -162,6 +164,18 @@ class Shadow:
                 "%s", _in_words(one), extra={"fields": {"code": f"shadow_{one.verdict}"}}
             )
         return new
+
+    def _warn_of_kraft_terms(self) -> None:
+        """Log a warning, once for each term, if a KRaft controller has taken the role."""
+        for one in self._live.result.kraft_terms:
+            if one.name not in self._kraft_terms:
+                self._kraft_terms.add(one.name)
+                logger.warning(
+                    "%s took the role: its decisions are not judged, because it does not decide by "
+                    "the rules of a controller in ZooKeeper mode",
+                    one.name,
+                    extra={"fields": {"code": "shadow_kraft"}},
+                )
 
     def _now_ms(self) -> int:
         """The time up to which everything was read, by the cluster's clock."""
@@ -237,12 +251,14 @@ class Shadow:
 
 def _in_counts(status: ShadowStatus) -> str:
     decisions, requests = status.decisions, status.requests
+    kraft = status.kraft_decisions
+    of_kraft = f" {kraft} of KRaft controllers," if kraft else ""
     blind = "" if status.connected else f"{status.without_connection}; "
     return (
         f"{blind}up to zxid {status.zxid:#x}: {decisions.agreed} decisions agreed,"
-        f" {decisions.different} differ, {decisions.unseen} unseen, {status.undecided} wait for"
-        f" evidence; {requests.agreed} requests agreed, {requests.different} differ,"
-        f" {requests.unseen} unseen"
+        f" {decisions.different} differ, {decisions.unseen} unseen,{of_kraft}"
+        f" {status.undecided} wait for evidence; {requests.agreed} requests agreed,"
+        f" {requests.different} differ, {requests.unseen} unseen"
     )
 
 

@@ -24,6 +24,7 @@ _METRICS: Final = {
         ("decisions", "", "Decisions, by the result of the comparison."),
         ("requests", "", "Requests to brokers, by the result of the comparison."),
         ("undecided", "", "Differences that wait for evidence."),
+        ("kraft_decisions", "", "Decisions of KRaft controllers, which are not judged."),
         ("unseen_versions", "", "Versions of znodes that were overwritten before they were read."),
         ("missing_transactions", "", "Transactions that were not read."),
         ("zxid", "", "The last transaction that was read."),
@@ -62,6 +63,7 @@ class ShadowStatus(Struct, frozen=True):
     unseen_versions: int
     missing_transactions: int
     connected: bool = True
+    kraft_decisions: int = 0
 
     @property
     def problem(self) -> str:
@@ -103,6 +105,7 @@ def status_of(result: ShadowResult, known_ms: int | None) -> ShadowStatus:
         result.unseen_versions,
         result.missing_transactions,
         connected=known_ms is None,
+        kraft_decisions=sum(one.decisions for one in result.kraft_terms),
     )
 
 

@@ -23,7 +23,12 @@ from controller.zookeeper.observations import (
     ZnodeGone,
     ZnodeSeen,
 )
-from replay.parsed_znodes import controller_epoch_of_state, parsed_epoch, parsed_topic
+from replay.parsed_znodes import (
+    controller_epoch_of_state,
+    kraft_controller,
+    parsed_epoch,
+    parsed_topic,
+)
 from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.merging import UnwatchedChanges
 from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
@@ -135,7 +140,9 @@ class WatchedTransactions:
                 state.sessions[one.owner] = _TIMEOUT_MS
         state.zxid = state.exact_from = self.zxid
         self._sessions = {*state.sessions}
-        self._begin_term()
+        holder = self._seen.get(znodes.CONTROLLER)
+        if holder is not None and _has_role(holder.data, holder.owner):
+            self._begin_term(holder.owner)
         return state
 
     def begin(self) -> None:
@@ -252,12 +259,10 @@ class WatchedTransactions:
             paths = tuple(one.path for one in operations)
             yield self._transaction(zxid, owner, at_ms, CloseSession(paths))
             return
-        elected = next(
-            (one.owner for one in changes if _is_create(one.operation, znodes.CONTROLLER)), 0
-        )
-        if elected:
-            yield self._transaction(zxid, elected, at_ms, _multi(operations))
-            self._begin_term(operations, elected)
+        elected = next(filter(_is_election, changes), None)
+        if elected is not None:
+            yield self._transaction(zxid, elected.owner, at_ms, _multi(operations))
+            self._begin_term(elected.owner, operations)
             return
         if owner and any(isinstance(one, Create) for one in operations):
             yield from self._new_session(zxid, owner, at_ms)
@@ -308,11 +313,9 @@ class WatchedTransactions:
             after.get(number) == one for number, one in before.items()
         )
 
-    def _begin_term(self, operations: Sequence[Operation] = (), session: int = 0) -> None:
+    def _begin_term(self, session: int, operations: Sequence[Operation] = ()) -> None:
         """Note the controller's session and the version of /controller_epoch."""
-        holder, epoch = (
-            self._seen.get(one) for one in (znodes.CONTROLLER, znodes.CONTROLLER_EPOCH)
-        )
+        epoch = self._seen.get(znodes.CONTROLLER_EPOCH)
         written = [
             (one.data, one.version)
             for one in operations
@@ -320,12 +323,11 @@ class WatchedTransactions:
         ]
         if not written and epoch is not None:
             written = [(epoch.data, epoch.version)]
-        owner = session or (holder.owner if holder is not None else 0)
-        for data, version in written if owner else ():
+        for data, version in written:
             stored = parsed_epoch(data)
             if stored is not None:
                 self._current = stored
-                self._terms[stored] = _Term(owner, version)
+                self._terms[stored] = _Term(session, version)
 
     def _transaction(self, zxid: int, session: int, at_ms: int, content: Content) -> Transaction:
         last, last_ms = self._cxids.get(session, (0, 0))
@@ -374,8 +376,17 @@ def _is_by_controllers_broker(operation: Operation) -> bool:
     )
 
 
-def _is_create(operation: Operation, path: str) -> bool:
-    return isinstance(operation, Create) and operation.path == path
+def _is_election(change: _Change) -> bool:
+    one = change.operation
+    if not isinstance(one, Create) or one.path != znodes.CONTROLLER:
+        return False
+    return _has_role(one.data, change.owner)
+
+
+def _has_role(data: bytes | None, owner: int) -> bool:
+    """Whether /controller gives the role to a process: the znode of a broker is ephemeral. That of
+    a KRaft controller is persistent, so that its session is not known."""
+    return owner != _NO_SESSION or kraft_controller(data) is not None
 
 
 def _multi(operations: tuple[Create | SetData | Delete, ...]) -> Content:

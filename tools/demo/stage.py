@@ -37,7 +37,8 @@ console = Console(soft_wrap=True)
 
 
 ServersFolder = Annotated[
-    Path | None, typer.Option(help="For servers and logs; default: a temporary folder.")
+    Path | None,
+    typer.Option(help="A new or empty folder for servers and logs; default: a temporary one."),
 ]
 
 
@@ -193,7 +194,7 @@ def perform(
     # Clients log errors while brokers are down, or when they are refused; these are expected.
     for client in ("aiokafka", "aiozk"):
         logging.getLogger(client).setLevel(logging.CRITICAL)
-    folder = folder or Path(tempfile.mkdtemp(prefix=f"refold-{name}-"))
+    folder = _prepared(folder) if folder else Path(tempfile.mkdtemp(prefix=f"refold-{name}-"))
 
     async def on_stage() -> None:
         # The end of a cancelled task stops the servers of the lab, as after SIGINT.
@@ -214,6 +215,22 @@ def perform(
     except asyncio.CancelledError:
         raise SystemExit(1) from None
     console.print("[green]All checks passed.[/green]")
+
+
+def _prepared(folder: Path) -> Path:
+    """Create the folder of a demonstration. Exits with status 1 and one line if that is not
+    possible, or if the folder has files: servers would find the data of an earlier run."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_empty = not any(folder.iterdir())
+    except OSError as error:
+        problem = f"cannot be used: {error.strerror}"
+    else:
+        if is_empty:
+            return folder
+        problem = "is not empty"
+    console.print(f"[red]failed:[/red] --folder {folder} {problem}; give a new folder")
+    raise SystemExit(1)
 
 
 def _fail(error: Exception, folder: Path) -> NoReturn:

@@ -16,7 +16,7 @@ from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.agreement.assumptions import Assumptions
 from replay.agreement.comparison import read_records
-from replay.agreement.conformance import pair_decisions
+from replay.agreement.decisions.observed import pair_decisions
 from replay.agreement.gap_free_ranges import gap_free_ranges
 from replay.agreement.logs.index import Index
 from replay.agreement.results import AgreementResult, DetailedTally, result_of

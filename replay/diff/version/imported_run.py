@@ -2,7 +2,7 @@
 
 Changes to ZooKeeper by other clients, requests to the controller, and the ends of sessions are
 those of the log. A controller is elected when the log has an election. The writes of the log's
-controllers are left out.
+controllers are left out, except those of KRaft controllers, which no version replaces.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from typing import Final
 
 from controller.core.operations import OK
 from eventstore.records import EventRecord
-from replay.agreement.conformance import DecisionEvent
+from replay.agreement.decisions.observed import DecisionEvent
 from replay.agreement.logs.index import Index
 from replay.diff.version import assumptions
 from replay.diff.version.fold_recorder import TimelineRecorder
@@ -52,6 +52,8 @@ class ImportedRun:
         self._index = index
         self._timelines = timelines
         self._term: ImportedTerm | None = None
+        self._kraft: set[int] = set()
+        """The sessions that were elected and have no shadow fold."""
         self._assumed = Counter({assumptions.SIMULATED_CLUSTER: 1})
 
     @property
@@ -68,7 +70,11 @@ class ImportedRun:
                 self._end_term()
         if not isinstance(event, Transaction):
             return
-        if is_election(found):
+        if is_election(found) and event.session not in self._sessions:
+            self._kraft.add(event.session)
+        if event.session in self._kraft:
+            self._apply(event)
+        elif is_election(found):
             self._elect(record, event)
         elif found is None or (isinstance(found, DecisionObserved) and found.what == "resignation"):
             self._apply(event)

@@ -11,10 +11,21 @@ import pytest
 from msgspec import structs
 
 from controller.daemon.status_socket import StatusSocket
-from controller.operator.daemon_status import DaemonStatus, RoleAtStart, SessionStatus
+from controller.operator.daemon_status import (
+    DaemonStatus,
+    DecisionStatus,
+    EventStatus,
+    LogStatus,
+    QueueStatus,
+    RoleAtStart,
+    SessionStatus,
+    StandbyStatus,
+    TermStatus,
+)
 from tests.controller.cli.daemon_statuses import ACTIVE, IDLE, WAITING, serving
 from tools.lab.refold import run
 
+ROOT = Path(__file__).parents[3]
 IN_WORDS = """\
 refold 0.1.0, broker id 1000, process 4711, running since 2026-11-21T20:00:00.500Z (3:05:06)
 role: active, term 7 since 2026-11-21T20:00:01.000Z
@@ -46,10 +57,54 @@ async def test_status_of_an_active_daemon_is_shown_in_sentences(folder: Path) ->
     assert await shown(folder, ACTIVE) == IN_WORDS
 
 
+ON_THE_PAGE = structs.replace(
+    ACTIVE,
+    version="0.2.0",
+    process=7210,
+    started="2026-11-26T09:53:57.744Z",
+    time="2026-11-26T10:04:01.744Z",
+    term=4,
+    term_since="2026-11-26T10:03:58.211Z",
+    last_term=TermStatus(2, 233, "2026-11-26T10:03:51.930Z", "the ZooKeeper session is over", 58.9),
+    queue=QueueStatus([], 0, [], 0),
+    event_lag_ms=0,
+    last_event=EventStatus(43, "2026-11-26T10:03:59.267Z", "broker_answered", 11.1),
+    last_decision=DecisionStatus(
+        "32.0",
+        "2026-11-26T10:03:58.655Z",
+        4,
+        "write_znodes",
+        "/admin/preferred_replica_election",
+        "preferred replica election",
+    ),
+    standbys=[
+        StandbyStatus(
+            "refold2", 6412, 1000, "0.2.0", "5e1f0c3d9a7b44d2a1c09e83", "2026-11-26T10:03:59.106Z"
+        )
+    ],
+    log=LogStatus("/var/lib/refold/run-20261126T100357.937305290Z", 43, 64 << 10),
+    zookeeper=SessionStatus("0x100018fb1280004", True, "127.0.0.1:31424", 4000, 617, ""),
+)
+"""The daemon of the first example of docs/status.md."""
+
+
+async def test_example_of_the_page_is_what_the_command_prints(folder: Path) -> None:
+    page = (ROOT / "docs/status.md").read_text(encoding="utf-8")
+    example = page.partition("    $ refold status /var/lib/refold\n")[2].partition("\n\n")[0]
+    assert example.split() == (await shown(folder, ON_THE_PAGE)).split()
+
+
 async def test_active_daemon_without_standbys_says_whether_it_knows(folder: Path) -> None:
     assert "standbys: none\n" in await shown(folder, structs.replace(ACTIVE, standbys=[]))
-    output = await shown(folder, structs.replace(ACTIVE, standbys=None))
-    assert "standbys: not known: the daemon runs without --standby" in output
+    unknown = structs.replace(ACTIVE, standbys=None)
+    for is_standby, fault, why in (
+        (False, "", "the daemon runs without --standby"),
+        (True, "no connection to zk1:2181: refused", "no connection to zk1:2181: refused"),
+        (True, "", "the daemon is still reading them from ZooKeeper"),
+        (None, "", "the daemon runs without --standby, or has no connection to ZooKeeper"),
+    ):
+        status = structs.replace(unknown, is_standby=is_standby, standbys_fault=fault)
+        assert f"standbys: not known: {why}\n" in await shown(folder, status)
 
 
 async def test_daemon_without_a_session_says_that_it_decides_nothing(folder: Path) -> None:

@@ -22,7 +22,8 @@ class ObservedStatus:
     def __init__(self, harness: DaemonHarness, fold: object) -> None:
         self.session = ConnectionStatus(-2, True, "zk:2181", 6000, 12, "an old fault")
         self.source = StatusSource(DAEMON, "zk:2181/kafka")
-        self.standbys: list[StandbyStatus] = []
+        self.others: list[StandbyStatus] | None = []
+        self.fault = ""
         daemon = harness.daemon
         self.source.parts = RunningParts(
             fold,  # type: ignore[arg-type]
@@ -30,7 +31,7 @@ class ObservedStatus:
             daemon.progress,
             harness.log,
             lambda: self.session,
-            lambda: self.standbys,
+            self,
         )
 
     @property
@@ -200,7 +201,21 @@ async def test_only_the_active_daemon_shows_standbys(tmp_path: Path) -> None:
     harness = DaemonHarness(tmp_path / "log", 1)
     status = observed(harness)
     other = StandbyStatus("host-2", 815, DAEMON, "0.1.0", "ab12", "2026-11-21T20:00:03.000Z")
-    status.standbys.append(other)
+    status.others = [other]
     assert status.now.standbys is None
     async with harness.running():
         await harness.until(lambda: status.now.standbys == [other], "the standby is shown")
+
+
+@pytest.mark.parametrize("is_standby", [False, True])
+async def test_active_daemon_says_why_its_standbys_are_not_known(
+    tmp_path: Path, is_standby: bool
+) -> None:
+    harness = DaemonHarness(tmp_path / "log", 1, standby=is_standby)
+    status = observed(harness)
+    status.others, status.fault = None, "no connection to zk1:2181: refused"
+    async with harness.running():
+        await harness.until_controller()
+        found = status.now
+    assert (found.standbys, found.is_standby) == (None, is_standby)
+    assert found.standbys_fault == "no connection to zk1:2181: refused"

@@ -27,6 +27,17 @@ async def daemon(lab_cluster: DefaultLabCluster) -> Refold:
 
 
 @pytest.mark.ci
+async def read_after_a_restart(address: str) -> bytes | None:
+    """The first record that the next consumer of the group reads, after a further one."""
+    async with AIOKafkaProducer(bootstrap_servers=address) as producer:
+        await producer.send_and_wait(TOPIC, b"later")
+    consumer = AIOKafkaConsumer(
+        TOPIC, bootstrap_servers=address, group_id="readers", enable_auto_commit=False
+    )
+    async with consumer:
+        return (await consumer.getone()).value
+
+
 async def test_python_client_produces_consumes_and_administers(
     lab_cluster: DefaultLabCluster, daemon: Refold
 ) -> None:
@@ -45,6 +56,7 @@ async def test_python_client_produces_consumes_and_administers(
         read = [(await consumer.getone()).value for _ in RECORDS]
         await consumer.commit()
     assert sorted(read) == sorted(RECORDS)
+    assert await read_after_a_restart(lab_cluster.daemon_address) == b"later"
     admin = AIOKafkaAdminClient(bootstrap_servers=lab_cluster.daemon_address)
     await admin.start()
     try:

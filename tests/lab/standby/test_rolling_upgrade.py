@@ -1,5 +1,5 @@
 """A planned stop of the active daemon, and the upgrade of a pair of standbys from one version to
-another: the steps and the commands of docs/standby.md."""
+another: the steps and the commands of docs/runbooks/upgrade-pair.md."""
 
 import json
 import shlex
@@ -61,8 +61,9 @@ def standby_of(lab_cluster: DefaultLabCluster, log_dir: Path, code: Path | None 
 
 
 def documented(command: str) -> list[str]:
-    """The arguments of this command in docs/standby.md, the only one there."""
-    lines = (ROOT / "docs" / "standby.md").read_text().splitlines()
+    """The arguments of this command in docs/runbooks/upgrade-pair.md, which is the same everywhere
+    there."""
+    lines = (ROOT / "docs/runbooks/upgrade-pair.md").read_text().splitlines()
     [line] = {one.strip() for one in lines if one.strip().startswith(f"refold {command} /")}
     return shlex.split(line)[1:]
 
@@ -70,7 +71,7 @@ def documented(command: str) -> list[str]:
 async def run_documented(
     command: str, places: Mapping[str, Path], *options: str
 ) -> tuple[int, str]:
-    """Run the command of docs/standby.md, in the test's places of the folders that it names."""
+    """Run the command of the page, in the test's places of the folders that it names."""
     given = [str(places.get(one, one)) for one in documented(command)]
     assert set(given).isdisjoint(places), given
     return await run(*given, *options)

@@ -24,6 +24,7 @@ from tests.replay.stock_clusters.zookeeper_log.samples import RECORDING
 from tools.zookeeper_log.corruption import Corruption, corrupt
 from tools.zookeeper_log.incidents import copy_all_but_logs, transactions_of, write_again
 
+INCIDENTS = Path(__file__).parents[2] / "incidents"
 CRASH = RECORDING.with_name("broker-crash-2.tar.xz")
 FIELDS = {
     "decisions",
@@ -43,7 +44,7 @@ MORE = {"unjudged", "by_rule"}
 OF_ALL = {
     *("source", "settings", "notes", "damaged"),
     *("passed_over", "missing_transactions", "altered", "is_cut", "cut_logs", "damaged_parts"),
-    "undecided",
+    *("undecided", "kraft_terms"),
 }
 TALLY = {"decisions", "agreed", "differs", "missing", "extra"}
 
@@ -271,6 +272,24 @@ def test_decisions_of_a_term_that_began_earlier_are_not_judged(
     assert warm > 0
     assert result.exit_code == 3
     assert f"; not judged: {warm} decisions before the first election" in result.stdout
+
+
+def test_terms_of_a_kraft_controller_are_named_and_not_judged() -> None:
+    """A KRaft controller took the role in dual-write mode, and deleted a topic."""
+    result = agree(INCIDENTS / "migration-left")
+    assert result.exit_code == 3
+    assert (
+        "not judged: 27 decisions of KRaft controller 3000 in controller epoch 11 (KRaft epoch 2):"
+        in result.stdout
+    )
+    [*_, last] = result.stdout.splitlines()
+    assert "agrees as far as judged; judged: 6 decisions, 0 requests; " in last
+    assert "not judged: 27 decisions in 1 term of KRaft controllers, " in last
+    found = as_json(INCIDENTS / "migration-left")
+    assert found["kraft_terms"] == [
+        {"controller": 3000, "epoch": 11, "kraft_epoch": 2, "decisions": 27}
+    ]
+    assert (found["decisions"], found["agreed"], found["divergences"]) == (6, 6, [])
 
 
 def test_refolds_rules_can_be_selected(log: Path) -> None:

@@ -48,7 +48,18 @@ def test_log_of_the_daemon_shows_work_that_must_be_over(log: Path) -> None:
 def test_moment_without_a_controller_is_refused(log: Path) -> None:
     done = check(log, "--at", 1)
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "choose a moment with --at" in done.stderr
+    assert "is not the controller at event 1, so its log does not show the cluster" in done.stderr
+    assert "or a later one with --at" in done.stderr
+
+
+def test_log_of_a_stopped_daemon_is_checked_at_the_last_moment_of_its_last_term() -> None:
+    log = "tests/incidents/kraft-epoch-above"
+    found = report(log)
+    assert (found["seq"], found["controller_epoch"]) == (145, 16)
+    [note] = found["notes"]
+    assert note.startswith("the daemon has not been controller since event 146")
+    assert f"note: {note}" in check(log).stdout
+    assert report(log, "--at", 145)["notes"] == []
 
 
 def test_recording_of_a_stock_cluster_is_read() -> None:

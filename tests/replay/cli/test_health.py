@@ -11,11 +11,12 @@ from msgspec import structs
 from typer.testing import CliRunner, Result
 
 from controller.operator.daemon_status import DaemonStatus, LogStatus, SessionStatus
+from eventstore.writer import LogWriter
 from replay.cli.main import app
 from tests.controller.cli.clusters import client
 from tests.controller.cli.daemon_statuses import ACTIVE, IDLE, WAITING, serving
 from tests.controller.core.cluster import Cluster
-from tests.replay.recorded_log import write_log
+from tests.replay.recorded_log import header, write_log
 from tools.lab.refold import run
 from tools.lab.zookeeper import ZooKeeperServer
 
@@ -90,6 +91,46 @@ def _first_as_controller(log: Path) -> int:
     return next(seq for seq in range(1, 200) if health(log, "--at", seq).exit_code != 2)
 
 
+INCIDENTS = Path(__file__).parents[2] / "incidents"
+
+
+def test_kraft_controller_is_named_as_the_controller() -> None:
+    """It has taken the role in a migration."""
+    log = INCIDENTS / "migration-left"
+    first, *_ = health(log).stdout.splitlines()
+    assert first.endswith("controller: KRaft controller 3000, epoch 11")
+    assert found_by(log)["is_kraft"]
+    assert not found_by(log, "--at", 42)["is_kraft"]
+
+
+def test_log_of_a_stopped_daemon_shows_the_last_moment_of_its_last_term() -> None:
+    log = INCIDENTS / "kraft-epoch-above"
+    found = found_by(log)
+    assert found["seq"] == 145
+    assert (found["controller"], found["controller_epoch"], found["total"]) == (1000, 16, 6)
+    assert found["notes"][0].startswith("the daemon has not been controller since event 146")
+    assert "\nnote: the daemon has not been controller since event 146" in health(log).stdout
+    assert health(log, "--at", 145).stdout.splitlines()[:2] == health(log).stdout.splitlines()[:2]
+    later = health(log, "--at", 146)
+    assert later.exit_code == 2
+    assert later.stderr == (
+        f"refold health: {log}: the daemon is not the controller at event 146, so its log does not "
+        "show the cluster: choose an event before 146 with --at\n"
+    )
+
+
+def test_log_of_a_daemon_that_was_never_controller_names_what_to_read_instead(
+    tmp_path: Path,
+) -> None:
+    LogWriter.create(tmp_path / "log", header()).close()
+    found = health(tmp_path / "log")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert found.stderr == (
+        f"refold health: {tmp_path / 'log'}: its daemon was never controller, so the log does not "
+        "show the cluster: use the log of the active daemon, or --zookeeper\n"
+    )
+
+
 def test_log_of_a_daemon_that_is_not_the_controller_shows_no_state(log: Path) -> None:
     """It knows no partitions, of which none is ill."""
     before = _first_as_controller(log) - 1
@@ -97,8 +138,7 @@ def test_log_of_a_daemon_that_is_not_the_controller_shows_no_state(log: Path) ->
     found = health(log, "--at", before)
     assert (found.exit_code, found.stdout) == (2, "")
     assert f"the daemon is not the controller at event {before}" in found.stderr
-    assert f"choose event {before + 1} or a later one" in found.stderr
-    assert "use the log of the active daemon, or --zookeeper" in found.stderr
+    assert f"choose event {before + 1} or a later one with --at" in found.stderr
 
 
 def test_well_partitions_are_shown_for_a_topic_only(log: Path) -> None:

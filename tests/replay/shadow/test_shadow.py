@@ -5,11 +5,14 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec import structs
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.core import election
+from controller.core.znodes import CONTROLLER
 from eventstore.errors import LogError
 from replay.agreement.comparison import agree
 from replay.agreement.live import LiveAgreement, LiveSettings
@@ -19,6 +22,9 @@ from replay.shadow.status import read_status
 from replay.shadow.summary import ShadowResult
 from replay.stock_clusters.broker_logs.growing import GrowingBrokerLog
 from replay.stock_clusters.imports.following import FollowedImport, find_start
+from replay.stock_clusters.zookeeper_log.transactions import Create, Multi
+from tools.zookeeper_log.file_format import write_log
+from tools.zookeeper_log.incidents import transactions_of
 
 Get = Callable[[str], Path]
 
@@ -157,6 +163,47 @@ def test_log_of_another_command_has_no_status(tmp_path: Path) -> None:
     (tmp_path / "shadow.json").write_text("{")
     with pytest.raises(LogError, match="cannot be read"):
         read_status(tmp_path)
+
+
+def elect_kraft_controllers(log: Path) -> None:
+    """Change each election of a broker in a transaction log to one of KRaft controller 3000."""
+
+    def changed(one: Any) -> Any:
+        if isinstance(one, Multi):
+            return structs.replace(one, operations=tuple(map(changed, one.operations)))
+        if isinstance(one, Create) and one.path == CONTROLLER:
+            data = b'{"version":2,"brokerid":3000,"timestamp":"1","kraftControllerEpoch":5}'
+            return structs.replace(one, data=data)
+        return one
+
+    written = [structs.replace(one, content=changed(one.content)) for one in transactions_of(log)]
+    size = log.stat().st_size
+    with log.open("wb") as stream:
+        write_log(stream, written, preallocated=size)
+
+
+def test_role_of_a_kraft_controller_is_reported_once_and_its_decisions_are_counted(
+    crash: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    [log] = crash.glob("log.*")
+    elect_kraft_controllers(log)
+    caplog.set_level(logging.INFO, "replay")
+    metrics = tmp_path / "shadow.prom"
+    followed = FollowedFolder(crash, tmp_path / "logs", metrics)
+    followed.run()
+    result = followed.shadow.end()
+    of_kraft = sum(one.decisions for one in result.kraft_terms)
+    assert of_kraft > 100
+    # Two brokers also stood for election, and were refused.
+    assert (result.decisions, result.agreed, result.unseen_decisions) == (2, 2, 0)
+    warnings = [one for one in caplog.records if one.levelno == logging.WARNING]
+    assert [one.getMessage().partition(" took the role: ")[0] for one in warnings] == [
+        f"KRaft controller 3000 in controller epoch {epoch} (KRaft epoch 5)" for epoch in (1, 2, 3)
+    ]
+    assert vars(warnings[0])["fields"] == {"code": "shadow_kraft"}
+    counts = [one.getMessage() for one in caplog.records if "decisions agreed" in one.getMessage()]
+    assert f" {of_kraft} of KRaft controllers," in counts[-1]
+    assert f"refold_shadow_kraft_decisions {of_kraft}.0" in metrics.read_text()
 
 
 def test_files_that_grow_are_followed(source: Path, tmp_path: Path) -> None:

@@ -73,8 +73,8 @@ FIRST: Sequence[Observation] = (
 class Session:
     """What is observed; `found` are the transactions with their sessions and operations."""
 
-    def __init__(self) -> None:
-        self._new = list(FIRST)
+    def __init__(self, first: Sequence[Observation] = FIRST) -> None:
+        self._new = list(first)
         self.watched = WatchedTransactions(self)
         self.watched.begin()
         self.state = self.watched.state()
@@ -192,6 +192,22 @@ def test_next_controller_writes_with_its_epoch(session: Session) -> None:
     assert isinstance(elected[2], Multi)
     assert elected[2].types == (15, 5)
     assert written[1] == OTHER
+    assert isinstance(written[2], Multi)
+    assert written[2].operations[0] == Check("/controller_epoch", EPOCH_VERSION + 2)
+
+
+def test_kraft_controller_without_a_session_writes_with_its_epoch(session: Session) -> None:
+    """It replaces the znode of the broker by a persistent one."""
+    kraft = b'{"version":2,"brokerid":3000,"kraftControllerEpoch":5}'
+    session.see(
+        seen("/controller", kraft, 0, 21, 21),
+        seen("/controller_epoch", b"4", EPOCH_VERSION + 1, 21, 4),
+        seen(STATE, state(2, epoch=4), 1, 22, 12),
+    )
+    *_, elected, written = session.transactions()
+    assert elected[:2] == (21, 0)
+    assert isinstance(elected[2], Multi)
+    assert written[:2] == (22, 0)
     assert isinstance(written[2], Multi)
     assert written[2].operations[0] == Check("/controller_epoch", EPOCH_VERSION + 2)
 

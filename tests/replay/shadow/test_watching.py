@@ -1,6 +1,7 @@
 """A shadow that watches ZooKeeper: its log before the first change, and without a connection."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from replay.shadow.status import ShadowStatus, read_status
 from replay.stock_clusters.imports.following import FollowedImport, ImportStart
 from replay.stock_clusters.imports.kafka_root import find_kafka
 from tests.replay.cli.command import refold
-from tests.replay.shadow.test_watched import STATE, Session, seen, state
+from tests.replay.shadow.test_watched import EPOCH_VERSION, FIRST, STATE, Session, seen, state
 
 LOST_MS = 1_700_000_000_000
 SINCE = "2023-11-14T22:13:20.000Z"
@@ -21,9 +22,9 @@ SINCE = "2023-11-14T22:13:20.000Z"
 class WatchedCluster:
     """A shadow of a session, with a clock that moves only in `run`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, first: Sequence[Observation] = FIRST) -> None:
         self.log, self.metrics = folder / "log", folder / "shadow.prom"
-        self._session = Session()
+        self._session = Session(first)
         self._now = 100.0
         root = find_kafka(self._session.state.tree, (), None)
         begun = ImportStart(self._session.state, root, "zk:2181", Path())
@@ -106,3 +107,37 @@ def test_summary_without_a_connection_is_incomplete(cluster: WatchedCluster) -> 
     assert result.is_cut
     note = f"there was no connection to ZooKeeper after {SINCE}: what changed since then is unknown"
     assert note in result.notes
+
+
+def kraft_term(zxid: int) -> list[Observation]:
+    """A KRaft controller takes the role, and writes a state, which no broker would write."""
+    kraft = b'{"version":2,"brokerid":3000,"kraftControllerEpoch":5}'
+    return [
+        seen("/controller", kraft, 0, zxid, zxid),
+        seen("/controller_epoch", b"4", EPOCH_VERSION + 1, zxid, 4),
+        seen(STATE, state(2, epoch=4), 1, zxid + 1, 12),
+    ]
+
+
+def test_decisions_of_a_kraft_controller_are_counted_and_do_not_differ(
+    cluster: WatchedCluster,
+) -> None:
+    status = cluster.run(60, *kraft_term(20))
+    result = cluster.shadow.end()
+    [term] = result.kraft_terms
+    assert (term.controller, term.epoch, term.kraft_epoch) == (3000, 4, 5)
+    assert term.decisions == status.kraft_decisions == 2
+    assert (result.decisions, result.divergences, result.unseen_decisions) == (0, [], 0)
+
+
+def test_shadow_that_begins_in_a_term_of_a_kraft_controller_judges_no_decision_of_it(
+    tmp_path: Path,
+) -> None:
+    *start, complete = FIRST
+    cluster = WatchedCluster(tmp_path, [*start, *kraft_term(20), complete])
+    status = cluster.run(60, seen(STATE, state(1, epoch=4), 2, 22, 12))
+    result = cluster.shadow.end()
+    [term] = result.kraft_terms
+    assert (term.controller, term.epoch, term.decisions) == (3000, 4, 1)
+    assert status.kraft_decisions == 1
+    assert (result.decisions, result.warm, result.divergences) == (0, 0, [])

@@ -39,6 +39,40 @@ def test_demonstration_without_failures_says_so(
     assert re.fullmatch(r" +0\.\d s  played\nAll checks passed\.\n", capsys.readouterr().out)
 
 
+async def play_nothing(stage: Stage) -> None:
+    raise AssertionError("the demonstration has begun")
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("used", "is not empty"),
+        ("used/refold-logs/file", "cannot be used: File exists"),
+        ("used/refold-logs/file/below", "cannot be used: Not a directory"),
+    ],
+)
+def test_folder_that_cannot_be_used_ends_the_demonstration_at_once(
+    name: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "used" / "refold-logs").mkdir(parents=True)
+    (tmp_path / "used" / "refold-logs" / "file").touch()
+    folder = tmp_path / name
+    with pytest.raises(SystemExit) as ended:
+        perform(play_nothing, folder, "test")
+    assert ended.value.code == 1
+    assert capsys.readouterr().out == f"failed: --folder {folder} {problem}; give a new folder\n"
+
+
+def test_folder_of_a_demonstration_is_created(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+
+    async def play(stage: Stage) -> None:
+        assert stage.folder == folder
+        assert folder.is_dir()
+
+    perform(play, folder, "test")
+
+
 def processes_of(folder: Path) -> list[str]:
     """The command lines that name a folder."""
     found = []

@@ -16,6 +16,7 @@ from replay.diff.version import assumptions
 from replay.diff.version.decisions import DecisionRecorder
 from replay.diff.version.fold_recorder import FoldRecorder, TimelineRecorder
 from replay.diff.version.folding import fold_log
+from replay.incidents.incident_folder import incident_log
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log, open_reader
 from replay.stock_clusters.imported_log.encoding import event_of
@@ -75,6 +76,16 @@ def test_version_that_decides_as_kafka_has_the_end_of_the_log(recording: str) ->
     assert end == in_log
     assert folded.left_at == first
     assert not folded.is_shadow
+
+
+def test_version_continues_through_the_term_of_a_kraft_controller() -> None:
+    """No version has its role. The log begins with the term of a broker."""
+    with incident_log(INCIDENTS / "migration-left") as log:
+        in_log, first = end_of_log(Path(log))
+        end, folded = continued(Path(log), in_log, first)
+    assert folded.left_at == first
+    assert end.keys() == in_log.keys()
+    assert end["moved", 0] == in_log["moved", 0]
 
 
 def test_same_request_to_a_broker_has_the_answer_of_the_log() -> None:
