@@ -395,7 +395,7 @@ class ControllerContext:
             yield from topic.assigned()
 
     def count_assigned(self) -> int:
-        """The number of `partitions`."""
+        """The number of partitions that are assigned."""
         return sum(len(topic.assigned()) for topic in self.topics.values())
 
     def assigned_without(self, topics: Container[str]) -> list[Partition]:

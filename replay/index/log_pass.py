@@ -41,6 +41,6 @@ class LogPass(ABC):
             self._writer.add_pages(self._postings.take())
 
     def finish(self, stamp: str) -> None:
-        """Write the rest."""
+        """Write the remaining postings, and what is known about the whole log."""
         self._writer.add_pages(self._postings.take())
         self._writer.finish(self.about(stamp), self.ranges_of_moves())

@@ -160,7 +160,8 @@ class IndexWriter:
         self._connection.execute(f"insert into {table} values (?, ?)", (seq, body))
 
     def finish(self, about: About, moves: Iterable[MovesRange] = ()) -> None:
-        """Write the rest."""
+        """Write the facts and moves that are not written yet, and what is known about the whole
+        log."""
         for place in list(self._facts):
             self._flush_facts(place)
         execute = self._connection.executemany

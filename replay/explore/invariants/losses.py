@@ -134,7 +134,7 @@ class Losses:
             self._terms[-1].loaded = self.next()
 
     def forget(self, name: Name) -> None:
-        """The topic was deleted."""
+        """Forget all facts about a partition, because its topic was deleted."""
         for facts in (
             self._isrs,
             self._states,

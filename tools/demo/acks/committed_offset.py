@@ -62,7 +62,7 @@ class Result:
         return table
 
     def faults(self) -> Iterator[str]:
-        """What is not as it must be."""
+        """The expectations that the result does not meet, one sentence each."""
         first = list(enumerate(FIRST))
         uncommitted = len(FIRST)
         if self.acknowledged_at != uncommitted:

@@ -89,7 +89,7 @@ class Result:
         return table
 
     def faults(self) -> Iterator[str]:
-        """What is not as it must be."""
+        """The expectations that the result does not meet, one sentence each."""
         clean, unclean = self.outcomes[CLEAN], self.outcomes[UNCLEAN]
         if clean.leader != -1 or not clean.refused:
             yield f"{CLEAN}: broker {clean.leader} was elected without an unclean election"
