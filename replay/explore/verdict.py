@@ -37,7 +37,7 @@ def invariant_names() -> list[str]:
 
 
 def not_checked(coverage: Coverage) -> list[str]:
-    """What was not checked or not reached."""
+    """The invariants, inputs, procedures and acts that runs did not check or reach, as clauses."""
     found: list[str] = []
     by_count: dict[int, list[str]] = {}
     for name, count in coverage.not_checked.items():

@@ -29,7 +29,8 @@ class LogPass(ABC):
 
     @abstractmethod
     def about(self, stamp: str) -> About:
-        """What is known at the end; `stamp` is that of the index."""
+        """The properties of the whole log, for an index with this stamp. Call it after the last
+        event."""
 
     def ranges_of_moves(self) -> Iterable[MovesRange]:
         """The events that a question about the moves of a partition folds."""

@@ -40,7 +40,7 @@ _SHOWN_MAX = 3
 
 @dataclass(frozen=True)
 class Slices:
-    """What was measured in one failover: the longest callbacks first, and the latest timer."""
+    """The measurements of one failover: the longest callbacks first, and the latest timer."""
 
     step: str
     seconds: float

@@ -262,7 +262,7 @@ class ActMaker:
         return [crash, ExpireSession(at_ms, f"broker {broker}")]
 
     def _acts_after(self, at_ms: int, targets: tuple[Target, ...], route: _Route) -> list[Input]:
-        """What follows a reassignment."""
+        """Inputs that interfere with a reassignment that was just requested."""
         numbers, one = self._numbers, targets[0]
         follows = numbers.below(10)
         if follows < 4:

@@ -57,7 +57,8 @@ class _Term:
 
 
 class Losses:
-    """What has failed so far. `at` counts all facts, so it orders them."""
+    """Records the failures of brokers and lost records, and decides which losses they excuse. `at`
+    counts all facts, so it orders them."""
 
     def __init__(self) -> None:
         self.at = 0

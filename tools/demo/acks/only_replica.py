@@ -34,7 +34,7 @@ Log = dict[int, str]
 
 @dataclass
 class Outcome:
-    """What was seen of a topic. `leader`: after the return of the replica that was not in sync;
+    """The observations of a topic. `leader`: after the return of the replica that was not in sync;
     `refused`: why a record could not be written then; `logs`: before the death of the leader and at
     the end; `out_of_range`: the error of a consumer that continued at its position."""
 
