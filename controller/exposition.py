@@ -71,7 +71,7 @@ class _FamilyCollector(Collector):
         self._found = list(found)
 
     def collect(self) -> list[Family]:
-        """The families."""
+        """The metric families that prometheus-client writes."""
         return self._found
 
 

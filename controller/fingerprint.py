@@ -16,7 +16,8 @@ def core_fingerprint() -> str:
 
 @cache
 def broker_fingerprint() -> str:
-    """The same of the 0.8 design: its core is controller.kafka_0_8 on controller.core."""
+    """A hex digest of the source files by which a broker of the 0.8 design decides: those of
+    controller.kafka_0_8, and of controller.core, on which it is built."""
     return _digest("controller.core", "controller.kafka_0_8")
 
 

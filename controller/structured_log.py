@@ -37,8 +37,8 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """The same content for people: time, level, message, then the fields as name=value. The message
-    begins with the subject if it does not name it."""
+    """Formats messages as text for people: time, level, message, then the fields as name=value. The
+    message begins with the subject if it does not name it."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line, followed by the traceback if there is one."""

@@ -18,7 +18,8 @@ def did_you_mean(
 
 
 def there_are(name: str, known: Iterable[str], shown: int | None = _SHOWN) -> str:
-    """The same, and the names that exist, at most `shown` of them; None: all."""
+    """The end of a message about an unknown name: the question of `did_you_mean`, then at most
+    `shown` of the names that exist (None: all of them)."""
     names = sorted(known)
     question = did_you_mean(name, names)
     left = len(names[shown:]) if shown is not None else 0

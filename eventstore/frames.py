@@ -78,7 +78,7 @@ class FrameReceiver:
         self._segment: RestoredSegment | None = None
 
     def take(self, frame: Frame) -> None:
-        """Store a frame's content."""
+        """Store the content of the next frame."""
         match frame:
             case SegmentFrame():
                 self._begin(frame)

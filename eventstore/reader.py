@@ -46,8 +46,9 @@ class LogReader:
         upcasters: Upcasters | None = None,
         standard_input: BinaryIO | None = None,
     ) -> Self:
-        """Like the constructor, but "-" is a stream (see `stream`). It is stored in a temporary
-        folder while the reader is open, and verified: raises LogCorrupt."""
+        """Open a log at a path as the constructor does, or read it from a stream if the path is "-"
+        (see `stream`). A streamed log is stored in a temporary folder while the reader is open, and
+        verified: raises LogCorrupt."""
         if str(path) != "-":
             return cls(Path(path), upcasters)
         with ExitStack() as resources:

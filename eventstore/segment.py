@@ -111,7 +111,7 @@ class Segment:
         return chain_iterables.from_iterable(self.event_pages(wanted))
 
     def event_pages(self, wanted: EventFilter) -> Iterator[list[EventRecord]]:
-        """The same, page by page."""
+        """The events that `events` returns, page by page."""
         if wanted.is_range:
             return self._chained_events(wanted)
         return self._unchained_events(*wanted.where(), max(0, (wanted.first_seq or 0) - 1))

@@ -159,8 +159,8 @@ class _Commands(NamedTuple):
     stored: int
 
     def difference(self, end: int) -> str:
-        """What is wrong if the log counts `end` commands up to the end of the segment; "" if
-        nothing is."""
+        """Compares the number of stored commands with the one that the log counts, `end` up to the
+        end of the segment; "" if they are equal."""
         expected = end - self.start
         if expected == self.stored:
             return ""

@@ -138,7 +138,7 @@ def subject_of(path: str) -> ZnodeSubject:
 
 @lru_cache(_PATHS_REMEMBERED)
 def subject_in_any_chroot(path: str) -> ZnodeSubject:
-    """The same for a path of an ensemble whose chroot is unknown."""
+    """The subject of a znode whose path has an unknown chroot."""
     found = _PATH_IN_ANY_CHROOT.fullmatch(path)
     return _subject_without_names(path, _ANY_CHROOT) if found is None else _subject(found)
 

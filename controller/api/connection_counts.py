@@ -72,7 +72,7 @@ class ConnectionTotals:
         self._present = {}
 
     def by_listener(self) -> dict[str, ListenerCounts]:
-        """The counts now."""
+        """The present counts of each listener."""
         found = {}
         for name in {**self._ended, **self._present}:
             parts = [one[name] for one in (self._ended, self._present) if name in one]

@@ -30,7 +30,7 @@ class Heartbeat:
         return self._missing * self._interval_s >= self.unresponsive_s_max
 
     def answered(self) -> None:
-        """The front answered."""
+        """The front process has answered: reset the count of missing answers."""
         self._missing = 0
         self.unresponsive_s_max = self._timeout_s
 

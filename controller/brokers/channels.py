@@ -74,7 +74,7 @@ class BrokerChannels:
         self._encoders: WeakValueDictionary[int, BatchEncoder] = WeakValueDictionary()
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run the channels of all brokers until cancelled."""
         async with anyio.create_task_group() as self._tasks:
             for channel in self._channels.values():
                 self._start(channel)

@@ -65,7 +65,8 @@ class StandardOutput(io.BufferedWriter):
 
 
 def standard_output() -> StandardOutput:
-    """Install it below `sys.stdout`. If standard output is closed, output is discarded."""
+    """Return a StandardOutput that is installed as the raw stream of `sys.stdout`. If standard
+    output is closed, output is discarded."""
     before = sys.stdout
     descriptor = before.fileno() if before else os.open(os.devnull, os.O_WRONLY)
     output = StandardOutput(io.FileIO(descriptor, "w", closefd=False))

@@ -97,7 +97,8 @@ class RequestBatch:
     def add_leader_and_isr_to(
         self, broker: int, partitions: Sequence[Partition], *, is_new: bool
     ) -> None:
-        """The same for many partitions and one broker."""
+        """Add LeaderAndIsr entries of many partitions for one broker, as `add_leader_and_isr` does
+        for one partition."""
         if not partitions:
             return
         entries = self._leader_and_isr.setdefault(broker, {})

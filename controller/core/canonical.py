@@ -86,7 +86,8 @@ def encode_in_chunks(command: msgspec.Struct) -> list[bytes]:
 def _encode_request(
     command: LeaderAndIsrRequest | UpdateMetadataRequest, partitions: RequestEntries[Any]
 ) -> list[bytes]:
-    """The same bytes, of which those of the partitions may be encoded already."""
+    """The canonical body of a request in chunks. The bytes of its partitions may be encoded
+    already."""
     chunks = [_array_header(1 + len(command.__struct_fields__)), _encoder.encode(kind_of(command))]
     for field in command.__struct_fields__:
         if field == "partitions":

@@ -24,7 +24,7 @@ class Distribution:
         self._values.append(value)
 
     def clear(self) -> None:
-        """Begin again."""
+        """Forget all values."""
         self.count = 0
         self._values.clear()
 

@@ -109,7 +109,7 @@ class _Channel:
 
     @property
     def queued(self) -> int:
-        """The requests that wait."""
+        """The number of requests that wait until the first one is answered."""
         return max(len(self._requests) - 1, 0)
 
     def add(self, id: CommandId, now_ns: int, *, is_leader_and_isr: bool) -> None:

@@ -115,8 +115,8 @@ class PreparedTopic(NamedTuple):
     update_metadata: TopicEntries[UpdateMetadataPartition]
 
     def on(self, brokers: Iterable[int]) -> "PreparedTopic":
-        """The same for the partitions with a replica on these brokers alone, and what these
-        brokers are sent about them."""
+        """The prepared topic restricted to these brokers: the partitions that have a replica on one
+        of them, and the requests about these partitions."""
         here = [one for one in brokers if one in self.online]
         parts = {one: self.leader_and_isr[one] for one in here}
         all_metadata = self.update_metadata

@@ -176,8 +176,8 @@ class SuspectRegistration(Struct, array_like=True):
 
 
 class WaitReport(Struct, array_like=True, frozen=True):
-    """What was logged about a znode whose content waits. `while_cancelled`: until the cancellation
-    is over."""
+    """The last report about a znode whose content waits, so that it is not logged again.
+    `while_cancelled`: the report holds until the cancellation is over."""
 
     text: str
     while_cancelled: bool
@@ -395,7 +395,7 @@ class ControllerContext:
             yield from topic.assigned()
 
     def count_assigned(self) -> int:
-        """The number of `partitions`."""
+        """The number of partitions that are assigned."""
         return sum(len(topic.assigned()) for topic in self.topics.values())
 
     def assigned_without(self, topics: Container[str]) -> list[Partition]:

@@ -448,7 +448,7 @@ def _require_allowed(paths: Sequence[str], errors: list[int]) -> None:
 
 
 def denied_text(path: str) -> str:
-    """What is wrong with a znode that may not be read."""
+    """The problem of a znode whose ACL denies the read, for a message."""
     return f"{path} cannot be read (NoAuth): its ACL does not allow it"
 
 

@@ -50,7 +50,7 @@ class AppendTimes:
 def log_samples(
     appends: AppendTimes, log: LogWriter, mirror: TopicLocation | None, event_lag_s: float
 ) -> Iterator[Sample]:
-    """The values now."""
+    """The present values of the metrics of the event log."""
     yield from summary_samples(_APPEND, appends.seconds)
     yield from summary_samples(_BATCH, appends.events)
     yield Sample(_SIZE, _SIZE, (), log.size_bytes)

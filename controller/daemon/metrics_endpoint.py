@@ -37,8 +37,8 @@ Source = Callable[[], Iterable[Sample]]
 
 
 class Probes:
-    """What the endpoint asks. `samples`: the metrics, None before the daemon runs. `unready`: why
-    the daemon could not take or keep the role now; empty if it could."""
+    """The sources of the endpoint's answers. `samples`: the metrics, None before the daemon runs.
+    `unready`: why the daemon could not take or keep the role now; empty if it could."""
 
     def __init__(self) -> None:
         self.samples: Source | None = None
@@ -52,8 +52,8 @@ class _EventLoop:
         self._loop = loop
 
     def ask(self, function: Callable[[], Answer]) -> Answer:
-        """What `function` returns or raises. Raises TimeoutError, or RuntimeError after the end of
-        the loop."""
+        """Call `function` in the event loop and return its result. Raises what it raises;
+        TimeoutError; RuntimeError after the end of the loop."""
         found: Future[Answer] = Future()
 
         def call() -> None:
@@ -73,7 +73,7 @@ class _Samples(Collector):
         self._probed = probes
 
     def collect(self) -> Iterator[Family]:
-        """The families now."""
+        """The metric families with their present values, for each scrape."""
         source = self._probed.samples or (lambda: ())
         samples = self._loop.ask(lambda: [TimedSample(one) for one in source()])
         return families(self._metrics, samples)

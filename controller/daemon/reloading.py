@@ -30,7 +30,8 @@ def _more_verbose_level(settings: Settings) -> Iterator[None]:
 
 
 class SettingsReloader:
-    """What happens at SIGHUP. Raises SettingsError if the file was deleted since the start."""
+    """Reads the settings again at SIGHUP. Raises SettingsError if the file was deleted since the
+    start."""
 
     def __init__(self, sources: Sources, service_manager: ServiceManager) -> None:
         self._sources = sources

@@ -85,7 +85,7 @@ class StatusSource:
         return msgspec.json.encode(self.status()) + b"\n"
 
     def status(self) -> DaemonStatus:
-        """The status now."""
+        """The present status of the daemon, as `refold status` shows it."""
         parts = self.parts
         if parts is None:
             return self._status(self.role_at_start, QueueStatus([], 0, [], 0))

@@ -31,7 +31,7 @@ _DIGEST_BYTES: Final = 16
 _BELOW: Final = f"{znodes.USER_CONFIGS}/"
 _UNREADABLE: Final = b"sealed as a whole"
 """Replaces the whole content of a znode that cannot be parsed, since its secrets cannot be
-located."""
+located. Logs contain this text (docs/logs.md), so it does not change."""
 
 
 class SecretDigests:
@@ -48,11 +48,11 @@ class SecretDigests:
         match event:
             case AlterUserScramCredentialsReceived(request=request, upsertions=upsertions):
                 self._requests[request] = None
-                sealed = [
+                replaced = [
                     structs.replace(one, credential=self._digest_of(one.credential))
                     for one in upsertions
                 ]
-                return structs.replace(event, upsertions=sealed)
+                return structs.replace(event, upsertions=replaced)
             case ZnodesRead(command=command, offset=offset) if command in self._reads:
                 paths = self._reads[command]
                 end = offset + len(event.errors)
@@ -104,11 +104,11 @@ class SecretDigests:
             configs = znodes.read_config(path, data)
         except ZnodeError:
             return _UNREADABLE
-        sealed = {
+        replaced = {
             key: self._digest_of(value) if user_configs.is_secret(key) else value
             for key, value in configs.items()
         }
-        return znodes.write_config(sealed)
+        return znodes.write_config(replaced)
 
     def _with_secrets(self, operation: WriteOperation) -> WriteOperation:
         if not isinstance(operation, (Create, SetData)) or not operation.path.startswith(_BELOW):

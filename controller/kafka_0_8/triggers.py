@@ -62,7 +62,7 @@ class NoteAgain(Struct, frozen=True):
 
 
 class ReadAgain(Struct, frozen=True):
-    """What could not be read is read again."""
+    """A timer has fired: znodes that could not be read are read again."""
 
 
 Trigger = (

@@ -78,12 +78,12 @@ def state_path(broker: int) -> str:
 
 
 def topic_path(topic: str) -> str:
-    """A topic."""
+    """The path of a topic."""
     return f"{TOPICS}/{topic}"
 
 
 def partition_path(topic: str, partition: int) -> str:
-    """A partition."""
+    """The path of a partition."""
     return f"{TOPICS}/{topic}/{partition}"
 
 
@@ -165,7 +165,7 @@ def broker_of(path: str) -> int | None:
 
 
 def read_brokers(path: str, data: bytes | None) -> tuple[int, ...]:
-    """A list of replicas."""
+    """Parse a list of replicas. Raises ZnodeError."""
     return _brokers(path, _text(path, data, _LIST), _LIST)
 
 
@@ -207,7 +207,7 @@ def read_state_change(path: str, data: bytes | None) -> StateChange:
 
 
 def write_brokers(brokers: tuple[int, ...]) -> bytes:
-    """A list of replicas."""
+    """The content of a znode with a list of replicas."""
     return ",".join(map(str, brokers)).encode()
 
 
@@ -222,7 +222,7 @@ def write_isr(isr: Isr) -> bytes:
 
 
 def write_epoch(epoch: int) -> bytes:
-    """An epoch."""
+    """The content of a znode with an epoch."""
     return str(epoch).encode()
 
 

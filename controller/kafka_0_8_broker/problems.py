@@ -62,7 +62,7 @@ class Tree:
 
 
 def problems_of(tree: Tree) -> dict[str, Problem]:
-    """What is wrong, by the path of the znode."""
+    """The problems of a cluster's znodes, by path."""
     found = [
         *(Problem(path, _DENIED, is_unreadable=True) for path in tree.denied),
         *_strange_children(tree),

@@ -32,9 +32,9 @@ Role = Literal[RoleAtStart, "standby", "failing over", "active", "stopping"]
 
 
 class QueueStatus(Struct, frozen=True):
-    """What waits. `running`: the controller events whose procedures have begun, the paused one
-    first. `waiting`: how many are queued, and `next` the first of them. `inbox`: how many events
-    have arrived and are not in the log yet."""
+    """The controller events and observations that wait to be processed. `running`: the controller
+    events whose procedures have begun, the paused one first. `waiting`: how many are queued, and
+    `next` the first of them. `inbox`: how many events have arrived and are not in the log yet."""
 
     running: list[str]
     waiting: int

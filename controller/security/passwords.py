@@ -10,7 +10,7 @@ class Password:
         self._text = text
 
     def reveal(self) -> str:
-        """The text."""
+        """The secret as plain text."""
         return self._text
 
     def __repr__(self) -> str:

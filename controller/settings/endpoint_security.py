@@ -43,7 +43,7 @@ def with_endpoint(
     inter_broker_listener: str,
     problems: list[str],
 ) -> Security:
-    """The same with the security of the daemon's listeners. Problems are appended."""
+    """Return the security settings with those of the daemon's listeners. Problems are appended."""
     protocols: Mapping[str, str] = values["listener.security.protocol.map"]
     found: dict[str, EndpointSecurity] = {}
     for address in values["listeners"]:
@@ -61,7 +61,7 @@ def with_endpoint(
 
 
 def read_authorization(file: Sequence[RawSetting], problems: list[str]) -> Authorization | None:
-    """What the authorizer needs; None if there is none. Problems are appended."""
+    """The settings of the authorizer; None if there is no authorizer. Problems are appended."""
     return read_or_report(lambda: _authorization(SecurityKeys(file, "")), problems)
 
 

@@ -179,7 +179,8 @@ def tokens_warnings(file: Iterable[RawSetting]) -> list[str]:
 
 
 def read_or_report(read: Callable[[], _Read], problems: list[str]) -> _Read | None:
-    """What is read; None if there is a problem, which is appended unless it is known."""
+    """The result of `read`, or None if it raises SecurityError. The error is appended to `problems`
+    unless they contain it."""
     try:
         return read()
     except SecurityError as error:

@@ -122,8 +122,8 @@ def encode_response(head: RequestHead, response: Any) -> bytes:
 
 
 def with_correlation_id(frame: bytes, correlation_id: int) -> bytes:
-    """The same response for another request: each response header begins with the correlation
-    id."""
+    """Return an encoded response with another correlation id, with which each response header
+    begins, so that it answers another request."""
     return frame[:4] + struct.pack(">i", correlation_id) + frame[8:]
 
 

@@ -62,7 +62,7 @@ class _Segment(NamedTuple):
 
 
 class IndependentWrites(Work):
-    """WriteZnodes."""
+    """Carries out the command WriteZnodes."""
 
     def __init__(self, command_id: CommandId, command: WriteZnodes, with_: Exchange) -> None:
         self._id = command_id
@@ -303,7 +303,7 @@ class _OneError(_OneRequest):
 
 
 class Sync(_OneError):
-    """SyncZnodes."""
+    """Carries out the command SyncZnodes."""
 
     def __init__(self, command_id: CommandId, command: SyncZnodes, with_: Exchange) -> None:
         super().__init__(command_id, command.path, with_)

@@ -485,5 +485,5 @@ def _leave_out_unseen(result: AgreementResult, unseen: Sequence[Divergence]) -> 
 
 
 def _key(one: Divergence) -> _Key:
-    """What stays the same when a divergence is found again."""
+    """Identifies a divergence that is found again when the log is compared again."""
     return (one.subject, one.kind, one.seq, one.zxid, one.broker, one.paths)

@@ -155,7 +155,8 @@ class Divergence(Struct, frozen=True):
 
     @property
     def batch_key(self) -> tuple[object, ...]:
-        """The same for all requests of one batch to several brokers; unique for a decision."""
+        """A key that all requests of one batch to several brokers share. Each decision has its
+        own."""
         if self.subject == "decision":
             return (self,)
         return (self.kind, self.since, self.paths)

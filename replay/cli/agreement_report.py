@@ -23,7 +23,7 @@ _FILES_SHOWN: Final = 10
 
 
 def status_of(result: AgreementResult) -> int:
-    """The exit status."""
+    """The exit status of `refold agree` for a result."""
     if not result.is_explained or result.altered:
         return DIVERGES
     return AGREES if result.is_whole else INCOMPLETE

@@ -59,7 +59,8 @@ def _run_again(path: Path) -> "tuple[SavedRun, RunOutcome] | tuple[SavedRun08, R
 
 
 def _expected_violation(saved: "SavedRun | SavedRun08") -> str:
-    """What a run was saved with; one of the 0.8 design perhaps with a flaw, no violation."""
+    """The violation that a saved run led to, in words. A run of the 0.8 design may have a flaw and
+    no violation."""
     from replay.explore.saved import SavedRun
 
     if saved.violation is None:

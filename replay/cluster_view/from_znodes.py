@@ -54,7 +54,7 @@ def cluster_of(view: ZnodeView, seq: int, time: str) -> ClusterView:
 
 
 def controller_of(view: ZnodeView) -> ControllerView:
-    """The broker, or the KRaft controller, in /controller."""
+    """The broker, or the KRaft controller, by /controller and /controller_epoch."""
     found, epoch = view.find(znodes.CONTROLLER), view.find(znodes.CONTROLLER_EPOCH)
     holder = znodes.read_controller(found.data) if found is not None else None
     known = (parsed_epoch(epoch.data) or 0) if epoch is not None else 0

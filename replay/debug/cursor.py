@@ -28,7 +28,7 @@ EFFECTS_WITHIN: Final = 2_000
 
 
 class Unit(Enum):
-    """What a step moves to."""
+    """The kinds of places in a log that a step can move to."""
 
     EVENT = "event"
     DECISION = "decision"

@@ -112,7 +112,8 @@ class RecordedReplay:
 
 
 class DerivedByRecord(Protocol):
-    """What is derived for the records of an imported log: `Index`, or `DerivedAtOnce`."""
+    """The derived decisions and procedures of an imported log, by record: `Index`, or
+    `DerivedAtOnce`."""
 
     def decision(self, seq: int) -> DerivedDecision | None:
         """The decision of a record, if it is one."""

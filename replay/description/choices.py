@@ -51,7 +51,8 @@ def candidates_in_words(found: Iterable[Candidate]) -> str:
 
 
 def candidates_clause(found: Iterable[Candidate]) -> str:
-    """The same as the last clause of a sentence; "" for none."""
+    """The candidates that were passed over, with their reasons, as the last clause of a sentence;
+    "" for none."""
     text = candidates_in_words(found)
     return f"; passed over: {text}" if text else ""
 

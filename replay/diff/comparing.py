@@ -69,7 +69,7 @@ class LogResult(Struct):
 
 
 class Group(Struct):
-    """The same difference in any number of logs. `accepted` is the reason if it is intended."""
+    """A difference that occurs in one or more logs. `accepted` is the reason if it is intended."""
 
     id: str
     signature: tuple[str, ...]

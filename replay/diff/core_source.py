@@ -101,7 +101,8 @@ def _read_source(folder: Path, parsed: "dict[tuple[str, bytes], _Module]") -> Co
 
 
 def _with_resolved_uses(one: _CodeT, packages: "Mapping[str, _Module]") -> _CodeT:
-    """The same code. If it uses a name that a package imports, it uses what the package imports."""
+    """Return the code with each use of a name that a package imports replaced by the use of the
+    imported name."""
     uses = tuple(_use_in_module(use, packages) for use in one.uses)
     return one if uses == one.uses else structs.replace(one, uses=uses)
 

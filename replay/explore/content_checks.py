@@ -25,7 +25,7 @@ _OF_PROCESSES: Final = (znodes.BROKER_IDS, znodes.CONTROLLER)
 
 
 def bad_content(one: Input) -> Iterator[str]:
-    """What is wrong in an input that a tool writes to ZooKeeper."""
+    """The reasons why an input that a tool writes to ZooKeeper cannot be used."""
     match one:
         case CreateTopic(route="api") | CreatePartitions(route="api"):
             pass
@@ -70,7 +70,7 @@ def _bad_configs(configs: Mapping[str, str]) -> Iterator[str]:
 
 
 def znode_problem(path: str, data: str) -> str | None:
-    """What is wrong with a znode of the start."""
+    """Why a scenario cannot begin with this znode; None if it can."""
     if not is_valid(path) or path == ROOT:
         return f"{path!r} must be the path of a znode, such as /admin/reassign_cancel"
     if any(path == one or path.startswith(f"{one}/") for one in _OF_PROCESSES):

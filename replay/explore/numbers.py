@@ -47,7 +47,7 @@ class RandomNumbers(SplitMix64):
         return found
 
     def split(self) -> "RandomNumbers":
-        """An independent stream."""
+        """Return a generator of random numbers that are independent of those that follow here."""
         return RandomNumbers(self.next())
 
 

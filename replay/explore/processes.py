@@ -61,7 +61,7 @@ class Processes:
         return self._runs.get(broker, 0)
 
     def ended(self, broker: int) -> None:
-        """A broker's process ended."""
+        """Forget what a broker knew and led, because its process ended."""
         self._running.pop(broker, None)
         self._metadata.pop(broker, None)
         self._live.pop(broker, None)

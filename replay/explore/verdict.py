@@ -37,7 +37,7 @@ def invariant_names() -> list[str]:
 
 
 def not_checked(coverage: Coverage) -> list[str]:
-    """What was not checked or not reached."""
+    """The invariants, inputs, procedures and acts that runs did not check or reach, as clauses."""
     found: list[str] = []
     by_count: dict[int, list[str]] = {}
     for name, count in coverage.not_checked.items():
@@ -123,7 +123,7 @@ def amount_text(runs: int, seconds: float, workers: int, was_interrupted: bool) 
 
 
 def rates(coverage: Amounts, seconds: float) -> str:
-    """What was done in a second."""
+    """The simulated seconds and events per second of real time, in words."""
     seconds = max(seconds, 0.001)
     simulated = coverage.simulated_us / 1_000_000 / seconds
     events = coverage.events / seconds

@@ -22,7 +22,7 @@ from replay.cluster_view.views import (
 
 
 class State(StrEnum):
-    """What is not well with a partition, the worst first."""
+    """The ways in which a partition is not well, the worst first."""
 
     OFFLINE = "offline"
     """It has no leader, or its ISR is empty: it cannot be written or read."""

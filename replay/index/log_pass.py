@@ -29,7 +29,8 @@ class LogPass(ABC):
 
     @abstractmethod
     def about(self, stamp: str) -> About:
-        """What is known at the end; `stamp` is that of the index."""
+        """The properties of the whole log, for an index with this stamp. Call it after the last
+        event."""
 
     def ranges_of_moves(self) -> Iterable[MovesRange]:
         """The events that a question about the moves of a partition folds."""
@@ -41,6 +42,6 @@ class LogPass(ABC):
             self._writer.add_pages(self._postings.take())
 
     def finish(self, stamp: str) -> None:
-        """Write the rest."""
+        """Write the remaining postings, and what is known about the whole log."""
         self._writer.add_pages(self._postings.take())
         self._writer.finish(self.about(stamp), self.ranges_of_moves())

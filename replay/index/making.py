@@ -105,7 +105,7 @@ class _Reading:
         return self._resources.__exit__(*raised)
 
     def take_done(self, writer: IndexWriter) -> None:
-        """Write what is found."""
+        """Write the parts of the index that worker processes have finished."""
         while self._parts and self._parts[0].done():
             _write(self._parts.popleft().result(), writer)
 

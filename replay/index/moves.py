@@ -51,7 +51,8 @@ def facts_with_moves(
 
 
 def _parts(log: RecordedLog, index: Index, subject: Subject, seq: int) -> list[_Part]:
-    """What is folded: all ranges of moves; two of them at once if no snapshot is between them."""
+    """The ranges of the log that have to be folded for the moves of a subject. Two ranges are one
+    part if no snapshot is between them."""
     parts: list[_Part] = []
     for one in index.moves(places_of_moves(subject), seq):
         last = min(one.last, seq)

@@ -114,7 +114,7 @@ def postings_of_range(path: Path, first: int, last: int) -> RangePostings:
 
 
 def postings_of_imported_range(path: Path, first: int, last: int) -> RangePostings:
-    """The same for a range of records of an imported log. Raises LogError, ReplayError."""
+    """The postings of a range of records of an imported log. Raises LogError, ReplayError."""
     postings, names = Postings(), dict[str, None]()
     with LogReader(path, UPCASTERS) as reader, rare_garbage_collection():
         chroot = open_imported(reader).begun.chroot

@@ -160,7 +160,8 @@ class IndexWriter:
         self._connection.execute(f"insert into {table} values (?, ?)", (seq, body))
 
     def finish(self, about: About, moves: Iterable[MovesRange] = ()) -> None:
-        """Write the rest."""
+        """Write the facts and moves that are not written yet, and what is known about the whole
+        log."""
         for place in list(self._facts):
             self._flush_facts(place)
         execute = self._connection.executemany
@@ -295,7 +296,7 @@ class Index:
         return next(found, {})
 
     def stock_controller_before(self, seq: int) -> tuple[int, ControllerFromLogs] | None:
-        """What is stored of the controller of an imported log before a record: the last record
+        """The stored view of the controller of an imported log before a record: the last record
         that it includes, and the controller. None: nothing is stored."""
         sql = "select seq, body from stock_controllers where seq < ? order by seq desc limit 1"
         rows = self._query(sql, seq)

@@ -29,7 +29,7 @@ class _Instance(Struct):
     is_later: bool
 
     def instance(self) -> Instance:
-        """The same as the value of refold diff."""
+        """The difference as an `Instance` of `refold diff`."""
         root = RootDivergence(self.first, self.followers)
         known = self.consequences is not None
         return Instance(self.log, root, self.consequences or [], not known, self.is_later)

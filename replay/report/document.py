@@ -73,7 +73,7 @@ class Outage(Struct, frozen=True):
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The duration in seconds."""
         return (self.end_ns - self.begin_ns) / 1e9
 
 

@@ -62,8 +62,8 @@ _CODES: Final = {Create: OpCode.CREATE_2, SetData: OpCode.SET_DATA, Delete: OpCo
 
 
 class ObservationSource(Protocol):
-    """What a session has observed. `pull` returns what is new, and raises ReplayError; `put_back`
-    keeps observations for the next call."""
+    """Provides the observations of a ZooKeeper session in their order. `pull` returns the new ones,
+    and raises ReplayError; `put_back` keeps observations for the next call."""
 
     def pull(self) -> Sequence[Observation]:
         """The new observations. Raises ReplayError."""

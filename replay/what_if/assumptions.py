@@ -13,7 +13,7 @@ from replay.what_if.starting import LAG_MS, SESSION_MS, Continuation
 
 
 class AssumptionKind(StrEnum):
-    """What is assumed."""
+    """The subjects of assumptions: what the simulation needs and no log says."""
 
     LOG_END_OFFSETS = "log end offsets"
     PRODUCERS = "producers"

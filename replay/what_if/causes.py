@@ -78,8 +78,9 @@ What = (
 
 
 class Cause(Struct, frozen=True):
-    """Something from outside. `seq` is the first event that shows it, `last_seq` the last one.
-    `is_certain`: it happens in every future, such as what a timer of the controller does."""
+    """An act or fault from outside that the simulation repeats. `seq` is the first event that shows
+    it, `last_seq` the last one. `is_certain`: it happens in every future, such as what a timer of
+    the controller does."""
 
     seq: int
     at_ms: int

@@ -51,7 +51,8 @@ class InvariantCondition(Struct, frozen=True):
 
 
 class PartitionCondition(Struct, frozen=True):
-    """Something happens to a partition. `leader` is for the condition "leader" only."""
+    """A partition is offline, has another leader, or loses records. `leader` is for the condition
+    "leader" only."""
 
     topic: str
     partition: int

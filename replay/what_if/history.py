@@ -127,7 +127,7 @@ class History:
         return self._partitions.get(name, PartitionSnapshot())
 
     def names(self) -> Collection[Name]:
-        """The partitions that exist."""
+        """The names of all partitions that exist."""
         return self._partitions
 
     def note_topic(self, seq: int, at_ms: int, topic: str, id: bytes | None) -> None:

@@ -50,7 +50,7 @@ Outcome = Mapping[Name, PartitionOutcome]
 
 
 class OutcomeAspect(StrEnum):
-    """What differs between two outcomes."""
+    """The respects in which two outcomes can differ."""
 
     EXISTS = "exists"
     LEADER = "leader"

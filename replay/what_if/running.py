@@ -62,7 +62,7 @@ class HistoryRecorder(Observer):
             self.has_ended = True
 
     def acknowledged(self, process: str, one: AcknowledgedRecord) -> None:
-        """Keep the record."""
+        """Keep a record that was acknowledged, unless its producer has acks=0."""
         if one.acks:
             self.records.setdefault(one.name, []).append((one.record, one.acks))
 

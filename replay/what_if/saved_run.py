@@ -135,7 +135,7 @@ def _simulated_incident(logged: Incident, saved: SavedRun) -> Incident:
 
 
 def _history_of_run(scenario: Scenario, inputs: Sequence[Input], times: dict[int, int]) -> History:
-    """What happens in a run, with the events of the log that has these `times`."""
+    """Run a scenario and return its history, with the events of the log that has these `times`."""
     seqs, moments = list(times), list(times.values())
     recorder = HistoryRecorder()
     run_to_end(scenario, inputs, recorder)

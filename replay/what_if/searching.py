@@ -83,7 +83,7 @@ class LikelihoodCurve(Struct):
 
 
 class Search(Struct, frozen=True):
-    """What to search: `branches` futures from each of about `moments` moments."""
+    """The size of a search: `branches` futures from each of about `moments` moments."""
 
     condition: Condition
     branches: int

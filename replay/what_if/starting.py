@@ -93,7 +93,8 @@ class Continuation(Struct, frozen=True):
 
     @property
     def shift_ms(self) -> int:
-        """What is added to a time of the incident."""
+        """The milliseconds that are added to times of the incident to get times of the
+        simulation."""
         return self.begin_ms - self.at_ms
 
 
@@ -163,8 +164,8 @@ def continuation_after(
 
 
 def certain_until(continuation: Continuation, seq: int, at_ms: int) -> Continuation:
-    """The same continuation, in which everything up to event `seq`, which happened at `at_ms`,
-    happens in every future. A cause that a change delays beyond this moment is not part of it."""
+    """Return the continuation with everything up to event `seq`, which happened at `at_ms`, in
+    every future. A cause that a change delays beyond this moment remains uncertain."""
     causes = [
         structs.replace(one, is_certain=True) if one.seq <= seq and one.at_ms <= at_ms else one
         for one in continuation.causes

@@ -113,7 +113,7 @@ class _History:
     def folded(
         self, event: RecordedBrokerEvent, issued: list[IssuedByBroker], fold: BrokerFold
     ) -> None:
-        """An event was folded."""
+        """Note what an event of a broker changed, and the commands that it caused."""
         # The end of a session breaks off the procedure that runs, which is no cause then.
         is_over = isinstance(event.event, SessionExpired)
         running = None if is_over else self._running or fold.running

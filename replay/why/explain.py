@@ -34,7 +34,7 @@ def explain(
 
 
 def explain_history(history: History) -> Explanation:
-    """The same from a history. Raises ReplayError."""
+    """Explain the state of the subject of a history that was read before. Raises ReplayError."""
     _require_subject(history)
     return explanation_of(history)
 
@@ -42,7 +42,8 @@ def explain_history(history: History) -> Explanation:
 def explain_runs(
     parts: Sequence[LogPart], subject: Subject, progress: Progress = unreported
 ) -> Explanation:
-    """The same for several logs of one cluster, each up to an event. Raises as `explain` does."""
+    """Explain the state of the subject from several logs of one cluster, each up to an event.
+    Raises as `explain` does."""
     return explain_history(recorded.history_of(parts, subject, progress))
 
 

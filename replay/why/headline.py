@@ -35,7 +35,7 @@ def headline_of(log: OpenedLog, cluster: ClusterView, progress: Progress = unrep
 
 
 def headline_in(history: History) -> str:
-    """The same from the history of `UNHEALTHY`."""
+    """The sentences of `headline_of`, from a history whose subject is `UNHEALTHY`."""
     cluster = history.cluster
     silent = [silent_broker(cluster, one.broker) for one in cluster.unanswered]
     stuck = stuck_registrations(cluster)

@@ -161,7 +161,8 @@ class MoveObserver(Checkpointed):
     # Commands -------------------------------------------------------------------------------------
 
     def issues(self, issued: Issued) -> None:
-        """A command is issued."""
+        """Note commands that write the znodes of a move or delete its replicas, until their
+        outcomes."""
         if any(self._is_of_interest(path) for path in paths_of_command(issued.command)):
             self._pending[issued.id] = issued
         if isinstance(issued.command, StopReplicaRequest) and self._deletes(issued.command):

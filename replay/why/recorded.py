@@ -114,7 +114,7 @@ class Limits(Struct, frozen=True):
         return []
 
     def of_end(self) -> list[str]:
-        """What is not known about the end of the log."""
+        """Notes about what the end of the log does not show."""
         notes = []
         if self.is_cut_off:
             notes.append(

@@ -64,7 +64,8 @@ def parts_of(opened: Sequence[tuple[str, OpenedLog]], wall_ns: int | None) -> li
 def all_parts_of(
     opened: Sequence[tuple[str, OpenedLog]], wall_ns: int | None
 ) -> tuple[list[LogPart], list[ImportedPart]]:
-    """The same for logs of the daemon and imported logs."""
+    """The logs of the daemon and the imported logs up to a wall-clock time in ns, each in the order
+    of their first events. Raises as `parts_of` does."""
     _require_one_cluster(opened)
     begun = sorted(
         ((_begun_ns(log.reader), name, log) for name, log in opened), key=lambda one: one[:2]

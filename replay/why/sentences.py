@@ -217,7 +217,7 @@ def why_rolled_back(one: Cancellation) -> str:
 
 
 def cause_of_rollback(one: Cancellation) -> str:
-    """The same without the number of the event."""
+    """The request that undid a move, without the number of its event."""
     if one.by == REASSIGN_CANCEL:
         return f"{_undoing_request(one)}{_czxid(one.czxid)}"
     if one.by == REASSIGN_PARTITIONS_EXTRA:

@@ -45,7 +45,7 @@ class ActGuard(Protocol):
         """Called before an act. False: the process has ended, and the act must not happen."""
 
     def end_act(self) -> None:
-        """Called after the act."""
+        """Called after each act that `begin_act` has allowed."""
 
 
 class _Channel:

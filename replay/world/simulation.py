@@ -114,7 +114,7 @@ class Simulation:
         self.happen(self.session_connected(renewed=True), "session")
 
     def end_session(self) -> None:
-        """Like `expire`, but the controller does not run yet."""
+        """End the daemon's session and begin another one, without running the controller."""
         if self.zookeeper.is_live(self.session):
             self.zookeeper.end_session(self.session)
         self.deliver(SessionExpired(self.session), "session")
@@ -130,7 +130,7 @@ class Simulation:
         self.happen(TimerFired(timer), f"timer:{timer}")
 
     def happen_next(self, event: Event, channel: str) -> None:
-        """Like `happen`, but the controller does not run yet."""
+        """Deliver an event to the fold, without running the controller."""
         self._collect_watches()
         self.deliver(event, channel)
 
@@ -254,7 +254,7 @@ class Simulation:
         self.run()
 
     def register(self, broker: int, rack: str | None = None) -> None:
-        """Like `start_broker`, but the controller does not run yet."""
+        """Register a broker in ZooKeeper, without running the controller."""
         session = self.broker_sessions[broker] = self.zookeeper.create_session()
         data = {
             "version": 5,
@@ -274,7 +274,7 @@ class Simulation:
         self.run()
 
     def unregister(self, broker: int) -> None:
-        """Like `stop_broker`, but the controller does not run yet."""
+        """End the session of a broker, without running the controller."""
         self.zookeeper.end_session(self.broker_sessions.pop(broker))
 
     def put(self, path: str, data: bytes) -> None:

@@ -35,7 +35,8 @@ class Advisory(NamedTuple):
 
 
 class Audit(NamedTuple):
-    """What was found. `compared` are the packages about which the source was asked with success."""
+    """The advisories that affect locked packages. `compared` are the packages about which the
+    source was asked with success."""
 
     source: str
     compared: frozenset[Package]

@@ -153,7 +153,7 @@ class Refold(Contender):
 
 
 class SecuredRefold(Refold):
-    """The same over TLS and SASL, to ZooKeeper and to brokers, and at its endpoint."""
+    """refold with TLS and SASL in its connections to ZooKeeper and brokers, and at its endpoint."""
 
     title = "refold, TLS and SASL"
     conditions = (

@@ -160,7 +160,7 @@ def _measure_checked_run(scenario: Scenario, faults: tuple[inputs.Input, ...]) -
 def _measure_unchecked_run(
     scenario: Scenario, faults: tuple[inputs.Input, ...], simulated_s: float
 ) -> Sample:
-    """The same run up to the same time, without invariants."""
+    """Measure the simulation of a scenario up to a simulated time, without checks of invariants."""
     counting = _Counting()
     cpu, wall = time.process_time(), time.perf_counter()
     cluster = Cluster(scenario, faults, counting)

@@ -40,7 +40,7 @@ _SHOWN_MAX = 3
 
 @dataclass(frozen=True)
 class Slices:
-    """What was measured in one failover: the longest callbacks first, and the latest timer."""
+    """The measurements of one failover: the longest callbacks first, and the latest timer."""
 
     step: str
     seconds: float
@@ -56,7 +56,7 @@ class TimedRefold(Refold):
 
 
 class TimedStandby(StandbyRefold):
-    """The same as a standby."""
+    """A standby with tools.bench.timed_daemon."""
 
     def _command(self) -> Sequence[str]:
         return _timed_command(super()._command(), self.folder)
@@ -68,7 +68,7 @@ def _timed_command(command: Sequence[str], folder: Path) -> Sequence[str]:
 
 
 def _slices(folder: Path, step: str, samples: Sequence[Sample]) -> list[Slices]:
-    """What the daemon has written down, for each sample."""
+    """The callbacks and timers that the daemon recorded, for each sample."""
     lines = [json.loads(line) for line in (folder / "slices.jsonl").read_text().splitlines()]
     found = []
     for sample in samples:

@@ -118,7 +118,7 @@ class IncidentCluster:
         return ("--mirror", self.bootstrap if self._mirror == "own" else self._mirror)
 
     def begin(self) -> None:
-        """What happened so far is no part of the incident."""
+        """Begin the incident now: earlier events are no part of it."""
         self.begun_ns = time.time_ns()
 
     @property

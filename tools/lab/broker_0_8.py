@@ -47,7 +47,8 @@ class Broker08(Server):
         ]
 
     async def _answers(self) -> bool:
-        """It listens, and is registered: by this process, or by one that was killed just before."""
+        """Whether the broker listens and is registered, by this process or by one that was killed
+        just before."""
         try:
             with anyio.fail_after(2):
                 async with await anyio.connect_tcp(HOST, self.port):

@@ -28,7 +28,7 @@ class DeafConnection:
 
     @property
     def connect(self) -> str:
-        """Where the client connects."""
+        """The address at which clients connect, as HOST:PORT."""
         return f"{HOST}:{self._port}"
 
     @asynccontextmanager

@@ -35,7 +35,8 @@ class Function:
         """
 
     def digest(self) -> str:
-        """The same for a function that was only moved within the tree or formatted."""
+        """Identifies the code of a function. It stays the same if the function is only moved within
+        the tree or formatted."""
         return f"{self.name} {ast.dump(self.node)}"
 
 

@@ -86,7 +86,8 @@ def diagram(found: Imports) -> str:
 
 
 def spine_diagram(found: Imports) -> str:
-    """The same of the spine, in groups. An arrow leads from a box to one that imports it."""
+    """A Mermaid diagram of the imports between the modules of the spine, in groups. An arrow leads
+    from a box to one that imports it."""
     lines = ["```mermaid", "flowchart LR"]
     for group, boxes in SPINE.items():
         lines.append(f"    subgraph {group}")

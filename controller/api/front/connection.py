@@ -292,7 +292,7 @@ class ClientConnection:
         return quota, pending.refused(event.refusal(REQUEST_TIMED_OUT))
 
     def _of_client(self, event: ApiRequestT) -> ApiRequestT:
-        """The same request with its client."""
+        """Return the request with the client that sent it, if the listener identifies clients."""
         return event if self._client is None else structs.replace(event, client=self._client)
 
     async def _log_in_again(self, request: PartialRequest) -> None:
@@ -417,7 +417,7 @@ def _timeout_s(event: AdminRequest) -> float:
 
 
 def _with_remaining_time(seconds: float, event: AdminRequest) -> AdminRequest:
-    """The same request with the rest of its timeout."""
+    """Return the request with the part of its timeout that is left after `seconds` of waiting."""
     if not isinstance(event, TimedRequest) or event.timeout_ms <= 0:
         return event
     return structs.replace(event, timeout_ms=max(event.timeout_ms - int(seconds * 1000), 1))

@@ -241,7 +241,7 @@ def write_entries(entries: Mapping[Name, Entry]) -> bytes:
 
 
 def without_originals(entries: Mapping[Name, Entry]) -> Entries:
-    """The same entries as a stock broker can read them
+    """The entries without their original replicas, so that a stock broker can read them
     (docs/kip-236-design.md#both-designs-together)."""
     return {name: Entry(one.replicas) for name, one in entries.items()}
 

@@ -27,7 +27,7 @@ class _Deleted:
     """The awaited outcome of the deletion of a log."""
 
     def add(self, _: LogDeleted) -> bool:
-        """Take the outcome, which is complete then."""
+        """Accept the outcome. One outcome completes the deletion."""
         return True
 
 

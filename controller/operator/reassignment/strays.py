@@ -37,7 +37,7 @@ class Stray(Struct, frozen=True):
 
     @property
     def name(self) -> Partition:
-        """The partition."""
+        """The topic and number of the partition."""
         return self.topic, self.partition
 
     @property

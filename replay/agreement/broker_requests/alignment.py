@@ -109,7 +109,7 @@ class _Walk(Generic[Item]):
         return is_refold_at_end and at.stock == len(self._stock)
 
     def along(self, at: _FurthestPoint) -> _FurthestPoint:
-        """Follow equal entries."""
+        """The furthest point after `at` that is reached by pairing equal requests of both sides."""
         refold, stock, agree = self._refold, self._stock, self._agree
         i, j = at.refold, at.stock
         end = min(len(refold), i + len(stock) - j)

@@ -147,7 +147,8 @@ class _MatchedRequest(Struct):
 
     @property
     def kafka(self) -> list[SentRequest]:
-        """The counterparts."""
+        """The requests of the stock controller that correspond to this one, at most one from each
+        log."""
         return [one for one in (self.logged, self.served) if one is not None]
 
     def details(self) -> tuple[str, ...]:

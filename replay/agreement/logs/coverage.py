@@ -68,7 +68,7 @@ class _RequestTimes(Struct):
     last: deque[tuple[int, int]] = field(default_factory=deque)
 
     def take(self, seq: int, time_ms: int) -> None:
-        """Add a line."""
+        """Note the number and time of a line, from which `settled` follows."""
         if time_ms >= self.first_ms + _SETTLED_MS:
             self.settled = min(self.settled, seq)
         self.last.append((seq, time_ms))

@@ -99,7 +99,7 @@ class CutLog(Struct, frozen=True):
 
     @property
     def note(self) -> str:
-        """What is missing, in one sentence."""
+        """One sentence that says which end of the log is missing."""
         text = f"the end of the {self.name} is missing: its last line is of {self.ends}"
         if not self.lacks:
             return f"{text}, and the next one is not complete"

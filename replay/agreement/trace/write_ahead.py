@@ -34,7 +34,7 @@ class WriteAhead(Checkpointed):
         """By path: the outcome if the write turns out to be fenced."""
 
     def begin_event(self) -> None:
-        """A controller event begins."""
+        """Forget the early writes of the controller event before, because the next one begins."""
         self._early = {}
 
     def claim_early_write(self, decision: StockDecision) -> list[str] | None:

@@ -262,7 +262,7 @@ class ActMaker:
         return [crash, ExpireSession(at_ms, f"broker {broker}")]
 
     def _acts_after(self, at_ms: int, targets: tuple[Target, ...], route: _Route) -> list[Input]:
-        """What follows a reassignment."""
+        """Inputs that interfere with a reassignment that was just requested."""
         numbers, one = self._numbers, targets[0]
         follows = numbers.below(10)
         if follows < 4:
@@ -283,7 +283,8 @@ class ActMaker:
         return [DeleteControllerZnode(at_ms)]
 
     def _replace(self, at_ms: int, targets: tuple[Target, ...], route: _Route) -> list[Input]:
-        """The same partitions get other targets, or their replicas before."""
+        """A second reassignment of the same partitions, to other targets or back to their
+        replicas."""
         numbers = self._numbers
         again = numbers.weighted(_ROUTES) if numbers.chance(30) else route
         is_back = numbers.chance(30)
@@ -296,7 +297,7 @@ class ActMaker:
         return [Reassign(at_ms, tuple(others), again)]
 
     def _slow_down(self, at_ms: int, targets: tuple[Target, ...]) -> Input:
-        """Something that keeps a reassignment under way."""
+        """An input that delays the end of a reassignment."""
         numbers = self._numbers
         one = numbers.choice(targets)
         current = self._topics[one.topic][one.partition]

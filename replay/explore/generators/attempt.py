@@ -66,7 +66,7 @@ class Attempts:
         self._on_run = on_run
 
     def inputs(self, numbers: RandomNumbers) -> list[Input]:
-        """Inputs to begin with."""
+        """Draw the inputs of a run."""
         return self._base(self.scenario, numbers)
 
     def run(self, inputs: Sequence[Input]) -> None:

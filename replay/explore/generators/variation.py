@@ -19,7 +19,7 @@ _SHIFTED_PERCENT: Final = 60
 
 
 class Timed(Protocol):
-    """What has a time, as an input has."""
+    """A value with a time, such as an input."""
 
     @property
     def at_ms(self) -> int:

@@ -84,7 +84,8 @@ class _CancellationInvariant(Invariant):
             self.entries_written(process)
 
     def cover(self) -> dict[Name, tuple[int, ...]]:
-        """What the new znode cancels."""
+        """The partitions whose reassignments the new znode cancels, each with its target
+        replicas."""
         raise NotImplementedError
 
     def entries_written(self, process: str) -> None:

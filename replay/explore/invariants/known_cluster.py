@@ -203,7 +203,7 @@ class KnownCluster(ProcessQueries):
         return is_allowed
 
     def requests_of(self, name: Name) -> RequestedTargets:
-        """What was requested for a partition."""
+        """The targets that clients have requested for a partition."""
         found = self.requests.get(name)
         if found is None:
             found = self.requests[name] = RequestedTargets()

@@ -57,7 +57,8 @@ class _Term:
 
 
 class Losses:
-    """What has failed so far. `at` counts all facts, so it orders them."""
+    """Records the failures of brokers and lost records, and decides which losses they excuse. `at`
+    counts all facts, so it orders them."""
 
     def __init__(self) -> None:
         self.at = 0
@@ -134,7 +135,7 @@ class Losses:
             self._terms[-1].loaded = self.next()
 
     def forget(self, name: Name) -> None:
-        """The topic was deleted."""
+        """Forget all facts about a partition, because its topic was deleted."""
         for facts in (
             self._isrs,
             self._states,

@@ -112,7 +112,7 @@ class Counts:
         gaps: Sequence[Gap],
         notes: Sequence[str],
     ) -> ImportResult:
-        """The final counts."""
+        """The result of the import, with the counts of all records."""
         return ImportResult(
             log=log,
             chroot=begun.chroot,

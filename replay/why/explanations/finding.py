@@ -66,7 +66,7 @@ def pending_deletions(history: History, view: PartitionView) -> str:
 
 
 def event_and_time(fact: Fact) -> str:
-    """When something happened."""
+    """The number and time of the event of a fact, for a sentence: "event 7 (2026-...)"."""
     return f"event {fact.seq} ({iso_time(fact.wall_ns)})"
 
 

@@ -94,7 +94,8 @@ class FetchSession:
     # Called by partitions
 
     def mark(self, position: Position) -> None:
-        """Something changed for a position: answer the fetch that waits."""
+        """Answer the waiting fetch, because the partition of this position has new data or another
+        state."""
         self._ready[position.asked.name] = position
         if self._waiting:
             self._respond()

@@ -73,7 +73,8 @@ class Reader(FollowerSession, Protocol):
         """Whether it is that of a follower."""
 
     def mark(self, position: Position) -> None:
-        """Something changed for a position."""
+        """A fetch at this position has to be answered: the partition has new data or another
+        state."""
 
     def high_watermark_changed(self, position: Position) -> None:
         """The high watermark changed for a position."""

@@ -151,7 +151,7 @@ def test_znodes_outside_user_configs_are_unchanged() -> None:
     )
 
 
-def test_pages_of_one_read_are_all_sealed() -> None:
+def test_secrets_in_all_pages_of_one_read_are_replaced() -> None:
     digests = SecretDigests()
     digests.replace_secrets(asked())
     id = CommandId(5, 0)
@@ -165,7 +165,7 @@ def test_pages_of_one_read_are_all_sealed() -> None:
     assert OLD.encode() not in pages
 
 
-def test_seals_of_two_runs_differ() -> None:
+def test_digests_of_two_runs_differ() -> None:
     one, other = (
         logged_credentials(SecretDigests().replace_secrets(asked(("ann", NEW)))) for _ in range(2)
     )
@@ -186,5 +186,5 @@ def test_credentials_are_forgotten_after_the_last_answer() -> None:
         written(digests, ours)
 
 
-def test_missing_credential_has_no_seal() -> None:
+def test_missing_credential_has_no_digest() -> None:
     assert logged_credentials(SecretDigests().replace_secrets(asked(("ann", "")))) == [""]

@@ -31,10 +31,10 @@ def read(digests: SecretDigests, id: CommandId, *paths: str) -> dict[str, str]:
         mzxids=numbers,
         owners=numbers,
     )
-    sealed = digests.replace_secrets(event)
-    assert isinstance(sealed, ZnodesRead)
-    assert SECRET not in str(sealed.data)
-    return znodes.read_config(paths[0], sealed.data[0])
+    replaced = digests.replace_secrets(event)
+    assert isinstance(replaced, ZnodesRead)
+    assert SECRET not in str(replaced.data)
+    return znodes.read_config(paths[0], replaced.data[0])
 
 
 def test_quotas_are_read_without_the_secrets_next_to_them() -> None:

@@ -1,5 +1,5 @@
 """docs/layout.md and CONTRIBUTING.md name what exists; the former names every folder, and every
-module that is directly in `controller` or `replay`."""
+module that is directly in `controller`, `controller/core` or `replay`."""
 
 import re
 from itertools import chain
@@ -39,14 +39,22 @@ def test_constants_that_a_checklist_names_are_in_its_files() -> None:
     assert missing == []
 
 
-def test_every_procedure_is_on_the_page() -> None:
+@pytest.mark.parametrize("folder", ["controller/core", "controller/core/procedures"])
+def test_every_part_of_the_core_is_on_the_page(folder: str) -> None:
     parts = [
         one.name
-        for one in (ROOT / "controller/core/procedures").iterdir()
+        for one in (ROOT / folder).iterdir()
         if (one / "__init__.py").exists() or (one.suffix == ".py" and one.name != "__init__.py")
     ]
-    page = _text_of(LAYOUT_PAGE)
-    assert [one for one in parts if f"`{one}`" not in page] == []
+    core = _text_of(LAYOUT_PAGE).partition("\n### The core\n")[2].partition("\n## ")[0]
+    assert [one for one in parts if f"`{one}`" not in core] == []
+
+
+def test_every_module_that_the_table_of_the_core_names_exists() -> None:
+    core = _text_of(LAYOUT_PAGE).partition("\n### The core\n")[2].partition("\n| part of ")[0]
+    modules = re.findall(r"`([a-z_0-9]+\.py)`", core)
+    assert modules
+    assert [one for one in modules if not (ROOT / "controller/core" / one).exists()] == []
 
 
 @pytest.mark.parametrize("package", ["controller", "replay", "eventstore"])

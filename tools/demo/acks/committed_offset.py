@@ -33,9 +33,9 @@ Read = list[tuple[int, str]]
 
 @dataclass
 class Result:
-    """What was seen. `ends`: the log end offset of each broker, before the leader died;
-    `committed`: the last offset that consumers may read; `log`: the records at the end, by offset.
-    """
+    """The observations of the demonstration. `ends`: the log end offset of each broker, before the
+    leader died; `committed`: the last offset that consumers may read; `log`: the records at the
+    end, by offset."""
 
     acknowledged_at: int = -1
     committed: int = -1
@@ -62,7 +62,7 @@ class Result:
         return table
 
     def faults(self) -> Iterator[str]:
-        """What is not as it must be."""
+        """The expectations that the result does not meet, one sentence each."""
         first = list(enumerate(FIRST))
         uncommitted = len(FIRST)
         if self.acknowledged_at != uncommitted:

@@ -76,7 +76,7 @@ class Result(NamedTuple):
         return next(one for one in self.rows if one[:2] == (level, successor))
 
     def faults(self) -> Iterator[str]:
-        """What is not as it must be."""
+        """The expectations that the result does not meet, one sentence each."""
         for row in self.rows:
             name = f"acks={row.level}, broker {row.successor} elected"
             if row.level.acks == "all" and row.lost:

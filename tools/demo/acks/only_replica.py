@@ -34,7 +34,7 @@ Log = dict[int, str]
 
 @dataclass
 class Outcome:
-    """What was seen of a topic. `leader`: after the return of the replica that was not in sync;
+    """The observations of a topic. `leader`: after the return of the replica that was not in sync;
     `refused`: why a record could not be written then; `logs`: before the death of the leader and at
     the end; `out_of_range`: the error of a consumer that continued at its position."""
 
@@ -89,7 +89,7 @@ class Result:
         return table
 
     def faults(self) -> Iterator[str]:
-        """What is not as it must be."""
+        """The expectations that the result does not meet, one sentence each."""
         clean, unclean = self.outcomes[CLEAN], self.outcomes[UNCLEAN]
         if clean.leader != -1 or not clean.refused:
             yield f"{CLEAN}: broker {clean.leader} was elected without an unclean election"

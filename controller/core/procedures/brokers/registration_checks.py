@@ -52,7 +52,7 @@ def suspect_unreachable(controller: Controller, fault: ChannelFault) -> None:
 
 
 def trust(controller: Controller, brokers: Iterable[Broker]) -> None:
-    """These brokers have registered."""
+    """Stop the checks of brokers that have registered again."""
     for broker in brokers:
         controller.context.suspects.pop(broker.id, None)
 

@@ -64,7 +64,8 @@ def forget_all(controller: Controller) -> None:
 
 
 def _unsupported() -> StandbyState:
-    """Nothing is followed on this connection."""
+    """The state of a standby that follows nothing on this connection, because ZooKeeper cannot
+    watch subtrees or following failed."""
     standby = StandbyState()
     standby.is_unsupported = True
     return standby

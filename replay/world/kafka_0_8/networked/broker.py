@@ -460,7 +460,7 @@ class _HeldFetch:
         self._ask_again: Callable[[], None] | None = ask_again
 
     def release(self) -> None:
-        """Ask again."""
+        """Ask for the records again, unless this was done before."""
         ask_again, self._ask_again = self._ask_again, None
         if ask_again is not None:
             ask_again()

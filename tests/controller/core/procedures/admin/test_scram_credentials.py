@@ -1,6 +1,6 @@
 """AlterUserScramCredentials (KIP-554): ZkAdminManager.alterUserScramCredentials.
 
-Credentials are seals here, as everywhere in the fold, so that any text will do.
+Credentials are keyed digests here, as everywhere in the fold, so that any text will do.
 """
 
 import msgspec
