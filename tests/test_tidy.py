@@ -53,6 +53,7 @@ PRIVATE_NAMES_ALLOWED = {
     "tests/races/": "a planted race is a defect in the function that had it, private or not",
 }
 """Where tests may use private names of the code, with the reason."""
+REPLACEMENTS_ALLOWED: dict[str, str] = {}
 TESTED_ELSEWHERE = {
     "controller/core/api_requests": "controller/test_api_requests.py",
     "tools/fleet": "replay/fleet",
@@ -374,3 +375,55 @@ def test_tests_use_no_private_name_of_the_code() -> None:
         if is_private(name) and name in private
     ]
     assert not used
+
+
+def imported_names(tree: ast.AST) -> dict[str, str]:
+    """Where the names that a module imports are from, by name."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                found |= {(one.asname or one.name).partition(".")[0]: one.name for one in names}
+            case ast.ImportFrom(module=str(module), names=names):
+                found |= {one.asname or one.name: module for one in names}
+    return found
+
+
+def replaced_names(tree: ast.AST) -> Iterator[tuple[ast.Call, str]]:
+    """The names that a module sets or deletes in an object, except in what it imports from the
+    tests, the standard library or another project."""
+    origins = imported_names(tree)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(called) | ast.Attribute(attr=called), args=[first, *rest]):
+                if called not in {"delattr", "setattr", "patch", "object"}:
+                    continue
+                root = first
+                while isinstance(root, ast.Attribute):
+                    root = root.value
+                origin = origins.get(root.id, "") if isinstance(root, ast.Name) else ""
+                name = first if isinstance(first, ast.Constant) or not rest else rest[0]
+                is_ours = not origin or origin.partition(".")[0] in (*SHIPPED, "tools")
+                if is_ours and isinstance(name, ast.Constant):
+                    yield node, str(name.value).rpartition(".")[2]
+
+
+def test_tests_replace_no_function_of_the_code() -> None:
+    """Such a test asserts which function calls which. It would not notice a defect of the function,
+    and would fail when the function has another name. Drive the code by real input instead."""
+    functions = {
+        node.name
+        for module in modules(*SHIPPED, "tools")
+        for node in ast.walk(tree_of(module))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
+    replaced = {
+        f"{at(module, node)} {name}": str(module.relative_to(ROOT))
+        for module in modules("tests")
+        for node, name in replaced_names(tree_of(module))
+        if name in functions
+    }
+    places = tuple(REPLACEMENTS_ALLOWED)
+    assert [one for one, module in replaced.items() if not module.startswith(places)] == []
+    needed = {one for one in places for module in replaced.values() if module.startswith(one)}
+    assert [one for one in places if one not in needed] == []
