@@ -70,7 +70,6 @@ REPLACEMENTS_ALLOWED = {
         "tools/agreement/test_corruptions.py",
     ),
     "an event at one moment between two steps, which input cannot hit": (
-        "controller/daemon/test_cluster_metadata.py",
         "controller/daemon/test_daemon.py",
         "controller/kafka_0_8_broker/test_brokers.py",
         "controller/operator/reassignment/test_requesting.py",
