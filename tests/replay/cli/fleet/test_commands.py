@@ -309,11 +309,12 @@ def test_line_about_a_log_set_aside_has_its_file_once(capsys: pytest.CaptureFixt
     examples = [
         SetAsideInput("/l/1.refold", "/l/1.refold: the file is damaged"),
         SetAsideInput("/l\n/2.refold", "no record"),
+        SetAsideInput("/l\n/3.refold", "/l /3.refold: is no log"),
     ]
     packed = [f"/l/{one}.zip" for one in range(7)]
     states = [LogCompleteness("c", "l1", ["log.1 ends\nat offset 7"], ["line 3 is unfit"], 4)]
     ingested = IngestResult(
-        table="/t", **counts, events=0, commands=0, replaced=0, set_aside=2, examples=examples,
+        table="/t", **counts, events=0, commands=0, replaced=0, set_aside=3, examples=examples,
         incomplete=3, logs_with_notes=states, passed_over=[PassedOverFiles(".zip", 7, packed)],
         batch=None, seconds=1,
     )  # fmt: skip
@@ -321,12 +322,13 @@ def test_line_about_a_log_set_aside_has_its_file_once(capsys: pytest.CaptureFixt
     assert capsys.readouterr().out.splitlines() == [
         "set aside: /l/1.refold: the file is damaged",
         r"set aside: /l\n/2.refold: no record",
+        r"set aside: /l\n/3.refold: is no log",
         r"incomplete: cluster c, log l1: log.1 ends\nat offset 7",
         "warning: cluster c, log l1: line 3 is unfit",
         "warning: cluster c, log l1: 4 lines were not understood",
         "incomplete: 2 more logs",
         "passed over: .zip, 7 files: /l/0.zip, /l/1.zip, /l/2.zip, /l/3.zip, /l/4.zip and 2 more",
-        "/t: nothing new; 0 inputs, 0 unchanged, 2 set aside, 3 logs incomplete; 1.0 s",
+        "/t: nothing new; 0 inputs, 0 unchanged, 3 set aside, 3 logs incomplete; 1.0 s",
     ]
 
 
