@@ -53,6 +53,50 @@ PRIVATE_NAMES_ALLOWED = {
     "tests/races/": "a planted race is a defect in the function that had it, private or not",
 }
 """Where tests may use private names of the code, with the reason."""
+REPLACEMENTS_ALLOWED = {
+    "a defect is planted, which a tool or the caller must report": (
+        "controller/core/conftest.py",
+        "controller/core/procedures/topics/test_creations_together.py",
+        "controller/kafka_0_8/test_acls_of_znodes.py",
+        "replay/agreement/test_live.py",
+        "replay/cli/debug/test_app.py",
+        "replay/explore/invariants/test_identity_invariants.py",
+        "replay/explore/kafka_0_8/test_broker_search.py",
+        "replay/explore/kafka_0_8/test_planted_defects.py",
+        "replay/explore/test_reached_defects.py",
+        "replay/explore/test_run.py",
+        "replay/shadow/test_shadow.py",
+        "replay/what_if/test_running.py",
+        "tools/agreement/test_corruptions.py",
+    ),
+    "an event at one moment between two steps, which input cannot hit": (
+        "controller/daemon/test_daemon.py",
+        "controller/kafka_0_8_broker/test_brokers.py",
+        "controller/operator/reassignment/test_requesting.py",
+        "eventstore/test_complete.py",
+        "replay/cli/test_explore.py",
+        "replay/incidents/test_imported_cutting.py",
+    ),
+    "the simulated cluster is used in place of servers": (
+        "controller/cli/test_reassign.py",
+        "tools/demo/kafka_0_8/test_kafka_0_8.py",
+        "tools/shadow/test_printed.py",
+        "tools/shadow/test_timeout.py",
+    ),
+    "the simulated ZooKeeper has no ACLs and no chroot": (
+        "controller/kafka_0_8/conftest.py",
+        "controller/kafka_0_8/procedures/test_started_again.py",
+        "controller/kafka_0_8/test_reports.py",
+    ),
+    "calls are recorded, which only the time or the memory would show otherwise": (
+        "controller/core/procedures/admin/test_waiting_requests.py",
+        "replay/explore/test_late_requests.py",
+        "replay/fleet/analysis/test_analyse.py",
+        "replay/fleet/replaying/test_replay.py",
+    ),
+    "the handlers of pytest stay": ("controller/daemon/test_reloading.py",),
+}
+"""Files of tests that may replace functions of the code, by reason."""
 TESTED_ELSEWHERE = {
     "controller/core/api_requests": "controller/test_api_requests.py",
     "tools/fleet": "replay/fleet",
@@ -374,3 +418,54 @@ def test_tests_use_no_private_name_of_the_code() -> None:
         if is_private(name) and name in private
     ]
     assert not used
+
+
+def imported_names(tree: ast.AST) -> dict[str, str]:
+    """Where the names that a module imports are from, by name."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                found |= {(one.asname or one.name).partition(".")[0]: one.name for one in names}
+            case ast.ImportFrom(module=str(module), names=names):
+                found |= {one.asname or one.name: module for one in names}
+    return found
+
+
+def replaced_names(tree: ast.AST) -> Iterator[tuple[ast.Call, str]]:
+    """The names that a module sets or deletes in an object, except in what it imports from the
+    tests, the standard library or another project."""
+    origins = imported_names(tree)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(called) | ast.Attribute(attr=called), args=[first, *rest]):
+                if called not in {"delattr", "setattr", "patch", "object"}:
+                    continue
+                root = first
+                while isinstance(root, ast.Attribute):
+                    root = root.value
+                origin = origins.get(root.id, "") if isinstance(root, ast.Name) else ""
+                name = first if isinstance(first, ast.Constant) or not rest else rest[0]
+                is_ours = not origin or origin.partition(".")[0] in (*SHIPPED, "tools")
+                if is_ours and isinstance(name, ast.Constant):
+                    yield node, str(name.value).rpartition(".")[2]
+
+
+def test_tests_replace_no_function_of_the_code() -> None:
+    """Such a test asserts which function calls which. It would not notice a defect of the function,
+    and would fail when the function has another name. Drive the code by real input instead."""
+    functions = {
+        node.name
+        for module in modules(*SHIPPED, "tools")
+        for node in ast.walk(tree_of(module))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
+    replaced = {
+        f"{at(module, node)} {name}": str(module.relative_to(ROOT / "tests"))
+        for module in modules("tests")
+        for node, name in replaced_names(tree_of(module))
+        if name in functions
+    }
+    allowed = [one for files in REPLACEMENTS_ALLOWED.values() for one in files]
+    assert [one for one, module in replaced.items() if module not in allowed] == []
+    assert [one for one in allowed if one not in replaced.values()] == []

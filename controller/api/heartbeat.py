@@ -6,7 +6,9 @@ from typing import Final
 import anyio
 
 _INTERVAL_S: Final = 1.0
-_UNRESPONSIVE_S_MAX: Final = 10.0
+UNRESPONSIVE_S_MAX: Final = 10.0
+"""How long a front that has answered once may be unresponsive."""
+
 _START_S_MAX: Final = 30.0
 """Time until the first answer: Python has to start, perhaps on a busy machine."""
 
@@ -15,12 +17,8 @@ class Heartbeat:
     """Counts the unanswered pings of one front process. It does not measure time, so a daemon
     that was suspended itself still finds the answers."""
 
-    def __init__(
-        self, interval_s: float = _INTERVAL_S, timeout_s: float = _UNRESPONSIVE_S_MAX
-    ) -> None:
-        """`timeout_s`: how long a front that has answered once may be unresponsive."""
+    def __init__(self, interval_s: float = _INTERVAL_S) -> None:
         self._interval_s = interval_s
-        self._timeout_s = timeout_s
         self._missing = 0
         self.unresponsive_s_max = _START_S_MAX
 
@@ -32,7 +30,7 @@ class Heartbeat:
     def answered(self) -> None:
         """The front process has answered: reset the count of missing answers."""
         self._missing = 0
-        self.unresponsive_s_max = self._timeout_s
+        self.unresponsive_s_max = UNRESPONSIVE_S_MAX
 
     async def until_unresponsive(self, ask: Callable[[], None]) -> None:
         """Ping the front periodically for as long as it answers."""

@@ -1,10 +1,11 @@
 """`refold diff`: compare the decisions of two versions of the code on the same logs."""
 
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -12,7 +13,7 @@ from controller.cli.output import OutputFault
 from replay.cli.exit_status import UNUSABLE, errors_in_one_line
 from replay.cli.options import BrokerConfig, broker_settings
 from replay.cli.progress import progress
-from replay.diff.accepted import accept, read_accepted
+from replay.diff.accepted import AcceptedChange, accept, read_accepted
 from replay.diff.comparing import PATIENCE_S, Comparison, Group, compare
 from replay.diff.logs import open_logs
 from replay.diff.references import WORKING_TREE, cache_folder, find_version
@@ -119,7 +120,18 @@ def diff_command(
                 )
     except KeyboardInterrupt:
         raise typer.Exit(UNUSABLE) from None
-    accept(comparison, entries)
+    report_comparison(comparison, entries, as_format, out, fail_on)
+
+
+def report_comparison(
+    comparison: Comparison,
+    accepted: Sequence[AcceptedChange] = (),
+    as_format: Format = Format.TEXT,
+    out: Path | None = None,
+    fail_on: FailOn = FailOn.CHANGED,
+) -> NoReturn:
+    """Write the report, and exit with the status of the comparison."""
+    accept(comparison, accepted)
     failing = comparison.unaccepted(with_harmless=fail_on is FailOn.ANY)
     uncovered = _coverage_failures(comparison, fail_on)
     with suppress(OutputFault):

@@ -1,4 +1,3 @@
-import errno
 import io
 import threading
 from pathlib import Path
@@ -9,7 +8,6 @@ from eventstore import stream
 from eventstore.copying import copy_log
 from eventstore.errors import LogCorrupt, LogExists, LogFull, LogTooNew, NotALog
 from eventstore.reader import LogReader
-from eventstore.segment import Segment
 from eventstore.snapshots import put_snapshot, read_snapshot
 from eventstore.verify import verify
 from eventstore.writer import LogWriter
@@ -63,17 +61,11 @@ def test_interrupted_copy_is_no_log_and_the_next_one_is_complete(tmp_path: Path)
     )
 
 
-def test_copy_to_a_full_disk_names_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_log(tmp_path / "log")
-
-    def no_space(self: object, target: Path) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Segment, "copy_to", no_space)
-    with pytest.raises(LogFull, match=str(tmp_path / "copy")):
-        copy_log(tmp_path / "log", tmp_path / "copy")
+def test_copy_to_a_full_disk_names_the_folder(tmp_path: Path, small_disk: Path) -> None:
+    with LogWriter.create(tmp_path / "log", header()) as writer:
+        writer.append([event(seq, payload=b"x" * 10_000) for seq in range(1, 201)])
+    with pytest.raises(LogFull, match=str(small_disk / "copy")):
+        copy_log(tmp_path / "log", small_disk / "copy")
 
 
 def test_copies_of_a_running_daemons_log_are_intact(tmp_path: Path) -> None:

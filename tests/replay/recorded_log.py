@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from controller.core.configuration import Configuration
+from controller.core.events import ZnodesRead, ZnodesWritten
 from controller.event_log.records import command_record, event_record
 from controller.fingerprint import code_version, core_fingerprint
 from eventstore.reader import LogReader
@@ -74,3 +76,18 @@ def verified(log: Path) -> Verification:
     """The result of a replay."""
     with LogReader.open(log, UPCASTERS) as reader:
         return verify_decisions(reader)
+
+
+def with_an_impossible_outcome(cluster: Simulation) -> Simulation:
+    """The cluster with a history that no core can fold: the first read of znodes, which event 2
+    ends, has the outcome of a write."""
+    place = next(
+        place
+        for place, (recorded, _) in enumerate(cluster.history)
+        if isinstance(recorded.event, ZnodesRead)
+    )
+    recorded, issued = cluster.history[place]
+    assert isinstance(recorded.event, ZnodesRead)
+    event = ZnodesWritten(recorded.event.command, 0, [0], [0])
+    cluster.history[place] = (structs.replace(recorded, event=event), issued)
+    return cluster

@@ -80,12 +80,12 @@ def analyse(
         brief = is_brief(folder)
         with spark_with_progress(master, settings, is_brief=brief) as (spark, progress):
             result = analyse_table(spark, folder, options, progress)
-    print_result(result, lambda: _print(result), as_json=as_json)
+    print_result(result, lambda: print_analysis(result), as_json=as_json)
     if result.incomplete or result.set_aside:
         raise typer.Exit(INCOMPLETE)
 
 
-def _print(analysis: "Analysis") -> None:
+def print_analysis(analysis: "Analysis") -> None:
     """Print what is missing, a table for each topic that has results, and the folder of the
     tables."""
     from rich.markup import escape

@@ -102,7 +102,7 @@ def ingest(
             spark_with_progress(master, settings, is_brief=True) as (spark, progress),
         ):
             result = ingest_sources(spark, read, out, progress, replacing=replacing)
-    print_result(result, lambda: _print(result), as_json=as_json)
+    print_result(result, lambda: print_ingested(result), as_json=as_json)
     if result.set_aside or result.incomplete:
         raise typer.Exit(INCOMPLETE)
 
@@ -159,7 +159,8 @@ def package(
         write(target)
 
 
-def _print(result: "IngestResult") -> None:
+def print_ingested(result: "IngestResult") -> None:
+    """Print what is missing or was passed over, and what was added."""
     print_incomplete(result.examples, result.set_aside, result.logs_with_notes, result.incomplete)
     for one in result.passed_over:
         names = some(map(escape_unprintable, one.names), ", ")

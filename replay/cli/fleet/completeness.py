@@ -26,7 +26,11 @@ def print_incomplete(
     """Print some of the inputs that were set aside, and some of the logs that lack something or
     have warnings."""
     for one in set_aside:
-        text = one.reason if one.reason.startswith(one.path) else f"{one.path}: {one.reason}"
+        # A reason has no line breaks, so the path has none there either.
+        in_reason = " ".join(one.path.split())
+        is_named = one.reason.startswith(in_reason)
+        rest = one.reason.removeprefix(in_reason) if is_named else f": {one.reason}"
+        text = f"{one.path}{rest}"
         typer.echo(f"set aside: {escape_unprintable(text)}")
     if all_set_aside > len(set_aside):
         typer.echo(f"set aside: {all_set_aside - len(set_aside)} more")

@@ -75,7 +75,7 @@ def replay(
                 result = fold_all(
                     spark, table, found, progress, patience_s=patience, split_events=split_above
                 )
-    print_result(result, lambda: _print(result), as_json=as_json)
+    print_result(result, lambda: print_replayed(result), as_json=as_json)
     if result.failed or result.incomplete or result.set_aside:
         raise typer.Exit(INCOMPLETE)
 
@@ -123,7 +123,8 @@ def divergences(
     print_result(result, lambda: _list(count, found), as_json=as_json)
 
 
-def _print(result: "ReplayResult") -> None:
+def print_replayed(result: "ReplayResult") -> None:
+    """Print what is missing or failed, and a table of versions and one of their rules."""
     from rich.markup import escape
     from rich.table import Table as Grid
 

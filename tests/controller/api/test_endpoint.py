@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from struct import pack
 from typing import Any, Self
@@ -16,6 +15,7 @@ from typing import Any, Self
 import anyio
 import pytest
 
+from controller.api import heartbeat
 from controller.api.errors import CannotListen
 from controller.api.heartbeat import Heartbeat
 from controller.api.limits import EndpointLimits
@@ -255,10 +255,8 @@ async def test_front_that_exits_is_replaced(served: ServedEndpoint) -> None:
 @pytest.fixture
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """The daemon waits 4 s for a front that hangs, not 10 s."""
-    patient, impatient = Heartbeat(), partial(Heartbeat, timeout_s=4.0)
-    patient.answered()
-    assert patient.unresponsive_s_max == 10
-    monkeypatch.setattr("controller.api.endpoint.Heartbeat", impatient)
+    assert heartbeat.UNRESPONSIVE_S_MAX == 10
+    monkeypatch.setattr(heartbeat, "UNRESPONSIVE_S_MAX", 4.0)
 
 
 async def test_front_that_hangs_is_replaced(
@@ -280,9 +278,12 @@ async def test_front_that_hangs_is_replaced(
     )
 
 
-async def test_delayed_daemon_does_not_consider_its_front_hung() -> None:
+async def test_delayed_daemon_does_not_consider_its_front_hung(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The front's answers during the delay are read afterwards."""
-    watched = Heartbeat(interval_s=0.01, timeout_s=0.05)
+    monkeypatch.setattr(heartbeat, "UNRESPONSIVE_S_MAX", 0.05)
+    watched = Heartbeat(interval_s=0.01)
     watched.answered()
 
     def ask() -> None:

@@ -4,7 +4,6 @@ import json
 import shutil
 import subprocess
 import sys
-from copy import deepcopy
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,10 +12,13 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from eventstore.writer import LogWriter
+from replay.cli.diff import FailOn, Format
 from replay.cli.main import app
+from replay.diff.accepted import read_accepted
 from replay.diff.comparing import Comparison
 from replay.diff.references import find_version
 from tests.eventstore.samples import event
+from tests.replay.cli.diff_status import reported_status
 from tests.replay.diff import versions
 from tests.replay.diff.test_comparing import compared
 from tests.replay.diff.versions import CRASH, ROOT, changed, commit, edit, git
@@ -70,12 +72,6 @@ def comparison(last_of_isr: Path, tmp_path_factory: pytest.TempPathFactory) -> C
     folder = tmp_path_factory.mktemp("cache")
     base, head = (find_version(str(one), ROOT, folder) for one in (ROOT, last_of_isr))
     return compared(base, head, CRASH)
-
-
-@pytest.fixture
-def compared_before(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command reports `comparison` without comparing again."""
-    monkeypatch.setattr("replay.cli.diff.compare", lambda *_: deepcopy(comparison))
 
 
 def diff(*arguments: str | Path) -> Result:
@@ -140,34 +136,42 @@ def _requirements() -> list[str]:
     return [one for one in requires("refold") or [] if "extra ==" not in one]
 
 
-def test_same_version_has_no_difference() -> None:
-    result = diff(CRASH, *WORKING_TREE)
+def test_same_version_has_no_difference(tmp_path: Path) -> None:
+    accepted = tmp_path / "accepted.toml"
+    accepted.write_text('[[accepted]]\nid = "00000000"\nwhy = "long gone"\n')
+    result = diff(CRASH, *WORKING_TREE, "--accepted", accepted)
     assert result.exit_code == 0
+    assert "accepted, but no longer found: 00000000 (long gone)" in result.stdout
     assert result.stdout.splitlines()[-1] == "1 log, 124 events, 101 decisions: no difference"
 
 
-@pytest.mark.usefixtures("compared_before")
-def test_accepted_differences_do_not_fail(last_of_isr: Path, tmp_path: Path) -> None:
-    arguments = (CRASH, "--base", ROOT, "--head", last_of_isr)
-    found = json.loads(diff(*arguments, "--format", "json").stdout)
+def test_accepted_differences_do_not_fail(
+    comparison: Comparison, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [group] = comparison.groups
     accepted = tmp_path / "accepted.toml"
     accepted.write_text(
-        f'[[accepted]]\nid = "{found["groups"][0]["id"]}"\nwhy = "the last one is wanted"\n'
+        f'[[accepted]]\nid = "{group.id}"\nwhy = "the last one is wanted"\n'
         '[[accepted]]\nid = "00000000"\nwhy = "long gone"\n'
     )
-    assert diff(*arguments).exit_code == 1
-    assert diff(*arguments, "--fail-on", "none").exit_code == 0
-    result = diff(*arguments, "--accepted", accepted)
-    assert result.exit_code == 0
-    assert "accepted: the last one is wanted" in result.stdout
-    assert "accepted, but no longer found: 00000000 (long gone)" in result.stdout
-    assert result.stdout.splitlines()[-1].endswith(": 1 accepted")
+    assert reported_status(comparison) == 1
+    assert reported_status(comparison, fail_on=FailOn.NONE) == 0
+    capsys.readouterr()
+    assert reported_status(comparison, accepted=read_accepted(accepted)) == 0
+    printed = capsys.readouterr().out
+    assert "accepted: the last one is wanted" in printed
+    assert "accepted, but no longer found: 00000000 (long gone)" in printed
+    assert printed.splitlines()[-1].endswith(": 1 accepted")
 
 
-@pytest.mark.usefixtures("compared_before")
-def test_report_has_each_format(last_of_isr: Path, tmp_path: Path) -> None:
-    arguments = (CRASH, "--base", ROOT, "--head", last_of_isr, "--format")
-    found = json.loads(diff(*arguments, "json").stdout)
+def test_report_has_each_format(
+    comparison: Comparison, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def reported(as_format: Format, out: Path | None = None) -> str:
+        assert reported_status(comparison, as_format=as_format, out=out) == 1
+        return capsys.readouterr().out
+
+    found = json.loads(reported(Format.JSON))
     assert found["differs"] is True
     [group] = found["groups"]
     assert group["what"] == "changed"
@@ -177,19 +181,19 @@ def test_report_has_each_format(last_of_isr: Path, tmp_path: Path) -> None:
     assert found["logs"][0]["assumptions"]["head"]
 
     out = tmp_path / "report.md"
-    assert diff(*arguments, "markdown", "--out", out).stdout == ""
+    assert reported(Format.MARKDOWN, out) == ""
     text = out.read_text()
     assert text.startswith("## Decisions: base and head")
     assert f"| `{group['id']}` | offline partition leader election" in text
     assert "orders-1: ends with leader 1 instead of leader 3" in text
 
-    suite = ElementTree.fromstring(diff(*arguments, "junit").stdout)
+    suite = ElementTree.fromstring(reported(Format.JUNIT))
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "1", "0")
     failure = suite.find("testcase/failure")
     assert failure is not None
     assert "offline partition leader election" in str(failure.get("message"))
 
-    lines = diff(*arguments, "github").stdout.splitlines()
+    lines = reported(Format.GITHUB).splitlines()
     [annotation] = [one for one in lines if one.startswith("::error ")]
     assert "title=offline partition leader election%3A set decided differently" in annotation
     assert "%0A" in annotation
@@ -281,11 +285,11 @@ def test_damaged_log_causes_no_traceback(tmp_path: Path) -> None:
     assert "Traceback" not in result.output
 
 
-@pytest.mark.usefixtures("compared_before")
-def test_unwritable_report_is_an_error(tmp_path: Path) -> None:
-    result = diff(CRASH, *WORKING_TREE, "--out", tmp_path / "none" / "report")
-    assert result.exit_code == 2
-    assert "cannot be written" in result.stderr
+def test_unwritable_report_is_an_error(
+    comparison: Comparison, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reported_status(comparison, out=tmp_path / "none" / "report") == 2
+    assert "cannot be written" in capsys.readouterr().err
 
 
 def test_ctrl_c_ends_without_a_traceback() -> None:

@@ -8,9 +8,11 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from replay.cli.diff import FailOn, Format
 from replay.cli.main import app
 from replay.diff.comparing import Comparison
 from replay.diff.references import find_version
+from tests.replay.cli.diff_status import reported_status
 from tests.replay.diff.test_comparing import compared
 from tests.replay.diff.versions import CRASH, ROOT, Edit, changed
 
@@ -75,41 +77,32 @@ def comparison(head: Path, tmp_path_factory: pytest.TempPathFactory) -> Comparis
     return compared(base, changed_version, CRASH)
 
 
-@pytest.fixture
-def compared_before(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command reports `comparison` without comparing again."""
-    monkeypatch.setattr("replay.cli.diff.compare", lambda *_: deepcopy(comparison))
-
-
 def diff(head: Path, *arguments: str) -> Result:
     arguments = (str(CRASH), "--base", str(ROOT), "--head", str(head), *arguments)
     return CliRunner().invoke(app, ["diff", *arguments])
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("compared_before")
 def test_changes_that_no_log_executes_end_the_report(head: Path) -> None:
-    result = diff(head)
-    assert result.exit_code == 0, result.output
+    result = diff(head, "--fail-on", "uncovered")
+    assert result.exit_code == 1, result.output
     *_, summary = lines = result.stdout.splitlines()
     assert lines[-5:-1] == [*UNCOVERED, ONE_SIDED, UNDISTINGUISHED]
     assert summary.endswith(
         "no difference; 2 changes never executed; 1 condition with one outcome; "
         "1 change executed without a difference"
     )
-    assert diff(head, "--fail-on", "uncovered").exit_code == 1
 
 
 def test_each_kind_of_change_fails_where_it_is_asked_for(
-    head: Path, comparison: Comparison, monkeypatch: pytest.MonkeyPatch
+    comparison: Comparison,
 ) -> None:
     def exits(fail_on: str, *kept: str) -> int:
         found = deepcopy(comparison)
         for name in ("uncovered", "one_sided", "undistinguished"):
             if name not in kept:
                 setattr(found, name, [])
-        monkeypatch.setattr("replay.cli.diff.compare", lambda *_: found)
-        return diff(head, "--fail-on", fail_on).exit_code
+        return reported_status(found, fail_on=FailOn(fail_on))
 
     assert exits("changed", "uncovered", "one_sided", "undistinguished") == 0
     assert exits("uncovered", "undistinguished") == 0
@@ -136,13 +129,16 @@ def test_executed_lines_are_measured_once_for_a_core(head: Path, cache: Path) ->
 
 
 def test_nothing_is_measured_for_equal_cores(cache: Path) -> None:
-    assert diff(ROOT, "--fail-on", "uncovered").exit_code == 0
+    result = diff(ROOT, "--fail-on", "uncovered", "--format", "json")
+    assert (result.exit_code, json.loads(result.stdout)["differs"]) == (0, False)
     assert not cache.exists()
 
 
-@pytest.mark.usefixtures("compared_before")
-def test_json_has_the_changes_that_no_log_executes(head: Path) -> None:
-    found = json.loads(diff(head, "--format", "json").stdout)
+def test_json_has_the_changes_that_no_log_executes(
+    comparison: Comparison, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reported_status(comparison, as_format=Format.JSON)
+    found = json.loads(capsys.readouterr().out)
     assert found["uncovered"] == [
         {
             "file": "procedures/admin/producer_ids.py",
@@ -178,13 +174,16 @@ def test_json_has_the_changes_that_no_log_executes(head: Path) -> None:
     assert found["unmeasured"] == []
 
 
-@pytest.mark.usefixtures("compared_before")
-def test_markdown_and_github_have_the_changes_that_no_log_executes(head: Path) -> None:
-    shown = diff(head, "--format", "markdown").stdout
+def test_markdown_and_github_have_the_changes_that_no_log_executes(
+    comparison: Comparison, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reported_status(comparison, as_format=Format.MARKDOWN)
+    shown = capsys.readouterr().out
     assert "rebalance.py:process\\_rebalance" in shown
     assert "- changed and never evaluated: " in shown
     assert "- changed and executed without a difference: election.py" in shown
-    lines = diff(head, "--format", "github").stdout.splitlines()
+    reported_status(comparison, as_format=Format.GITHUB)
+    lines = capsys.readouterr().out.splitlines()
     file = "file=controller/core/procedures/elections/rebalance.py"
     assert f"::warning {file},title=refold diff::{UNCOVERED[1]}" in lines
     file = "file=controller/core/procedures/elections/alter_partition.py,line=164"

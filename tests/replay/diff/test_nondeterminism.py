@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 from typer.testing import CliRunner, Result
 
+from replay.cli.diff import FailOn
 from replay.cli.main import app
 from replay.diff.comparing import Comparison
 from replay.diff.messages import PROTOCOL, Decision
@@ -20,6 +21,7 @@ from replay.diff.reports.junit import junit
 from replay.diff.reports.markdown import markdown
 from replay.diff.reports.text import text
 from replay.errors import DiffError
+from tests.replay.cli.diff_status import reported_status
 from tests.replay.diff import versions
 from tests.replay.diff.samples import decision
 from tests.replay.diff.test_comparing import compared
@@ -128,17 +130,16 @@ def test_version_that_depends_on_the_hash_seed_is_named_in_each_format(found: Co
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_exit_status_is_1_although_no_decision_differs(
-    unordered: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    unordered: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     version = find_version(str(unordered), ROOT, tmp_path)
     comparison = compared(version, version, CRASH)
-    monkeypatch.setattr("replay.cli.diff.compare", lambda *_: comparison)
-    arguments = (CRASH, "--base", unordered, "--head", unordered)
-    assert diff(*arguments, "--fail-on", "none").exit_code == 0
-    result = diff(*arguments)
-    assert result.exit_code == 1
-    assert result.stdout.splitlines()[-1].endswith(
-        "no difference; base does not agree with itself; head does not agree with itself"
+    assert reported_status(comparison, fail_on=FailOn.NONE) == 0
+    assert reported_status(comparison) == 1
+    assert (
+        capsys.readouterr()
+        .out.splitlines()[-1]
+        .endswith("no difference; base does not agree with itself; head does not agree with itself")
     )
 
 

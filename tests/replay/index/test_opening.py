@@ -3,6 +3,8 @@
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -21,11 +23,11 @@ from replay.index.making import make_index
 from replay.index.opening import index_of
 from replay.index.postings import numbers_of
 from replay.index.store import Index, index_path
-from replay.logs import caches
 from replay.logs.open_log import RecordedLog, open_log
 from replay.progress import unreported
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from tests.replay.cli.command import refold
+from tests.replay.diff.versions import OTHER_PROTOCOL, changed
 from tests.replay.recorded_log import header, incident, write_log
 
 
@@ -74,9 +76,18 @@ def test_index_of_another_log_with_equal_size_and_time_is_not_used(log: Path) ->
     assert not is_used(log)
 
 
-def test_index_by_other_code_is_not_used(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caches, "source_fingerprint", lambda *_: "of other code")
-    assert not is_used(log)
+def test_index_by_other_code_is_not_used(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "log", incident())
+    code = changed(tmp_path / "code", OTHER_PROTOCOL)
+    make = f"from pathlib import Path; make_index(Path({str(path)!r}))"
+    subprocess.run(
+        [sys.executable, "-c", f"from replay.index.making import make_index; {make}"],
+        cwd=code,
+        env={**os.environ, "PYTHONPATH": str(code)},
+        check=True,
+    )
+    assert index_path(path).exists()
+    assert not is_used(path)
 
 
 def test_index_of_a_log_with_other_commands_than_its_events_lead_to_is_not_used(

@@ -325,12 +325,19 @@ def refusing(folder_of: Get, tmp_path: Path) -> FollowedFolder:
     """A shadow with unclean elections, of brokers without. The files end when the controller does
     not elect a leader for u-0 and u2-0. Its session timeout is 6 s."""
     source = folder_of("unclean-setting-1")
+    shutil.copytree(source / "zookeeper", tmp_path / "zookeeper")
     return FollowedFolder(
-        source / "zookeeper" / "version-2",
+        tmp_path / "zookeeper" / "version-2",
         tmp_path / "logs",
         broker_logs=sorted(source.glob("logs/*/*.log")),
         settings=LiveSettings(given={"unclean.leader.election.enable": "true"}),
     )
+
+
+@pytest.fixture
+def transactions(refusing: FollowedFolder, tmp_path: Path) -> Path:
+    """The log file that ZooKeeper writes to."""
+    return max((tmp_path / "zookeeper" / "version-2").glob("log.*"))
 
 
 def extra_paths(found: Iterable[Divergence]) -> list[str]:
@@ -378,9 +385,13 @@ def test_log_of_a_shadow_ends_when_everything_was_read(
 
 
 def test_silence_shows_nothing_if_transactions_cannot_be_read(
-    refusing: FollowedFolder, monkeypatch: pytest.MonkeyPatch
+    refusing: FollowedFolder, transactions: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(FollowedImport, "stalled", "log.61: the checksum is wrong")
+    """The server has preallocated zeros after the last transaction; the next one is damaged."""
+    content = transactions.read_bytes()
+    end = len(content.rstrip(b"\0")) + 1
+    transactions.write_bytes(content[:end] + bytes(range(1, 100)) + content[end + 99 :])
     assert extra_paths(refusing.run(20)) == []
     result = refusing.shadow.end()
     assert (result.extra, result.is_cut) == (0, True)
+    assert "ZooKeeper's log cannot be read further: " in caplog.text

@@ -6,7 +6,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -15,12 +14,10 @@ from msgspec import structs
 from typer.testing import CliRunner
 
 from controller.core.commands import (
-    Issued,
     Notice,
     Reason,
 )
-from controller.core.events import Outcome, Recorded, ShutdownRequested, ZnodesRead
-from controller.core.fold import Fold
+from controller.core.events import ShutdownRequested, ZnodesRead
 from controller.event_log.records import event_record
 from eventstore.folders import segments_of
 from eventstore.reader import LogReader
@@ -31,7 +28,13 @@ from replay.logs.packed import log_at
 from replay.world.simulation import Simulation
 from tests.replay.cli.command import refold
 from tests.replay.diff.versions import RECORDED
-from tests.replay.recorded_log import header, incident, verified, write_log
+from tests.replay.recorded_log import (
+    header,
+    incident,
+    verified,
+    with_an_impossible_outcome,
+    write_log,
+)
 
 ROOT = Path(__file__).parents[3]
 
@@ -169,32 +172,24 @@ def test_log_of_another_core_does_not_agree_if_a_decision_differs(tmp_path: Path
 
 
 def test_log_of_another_core_that_cannot_be_folded_recommends_its_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    log = write_log(tmp_path / "log", incident(), fingerprint="another")
-    apply = Fold.apply
-
-    def refuse_outcomes(fold: Fold, event: Recorded) -> Iterator[list[Issued]]:
-        if isinstance(event.event, Outcome):
-            raise ZeroDivisionError
-        return apply(fold, event)
-
-    monkeypatch.setattr(Fold, "apply", refuse_outcomes)
+    cluster = with_an_impossible_outcome(incident())
+    log = write_log(tmp_path / "log", cluster, fingerprint="another")
     done = CliRunner().invoke(app, ["replay", str(log)])
     assert done.exit_code == 2
     assert "recorded by core another (refold " in done.stderr
-    outcome = "cannot fold event 2 (znodes_read, the outcome of command 1.0): run that version, or"
+    outcome = (
+        "cannot fold event 2 (znodes_written, the outcome of command 1.0): run that version, or"
+    )
     assert outcome in done.stderr
     assert "refold diff LOG --base REF" in done.stderr
-    assert "ZeroDivisionError" not in done.stderr
+    assert "AttributeError" not in done.stderr
 
 
-def test_defect_of_the_core_that_recorded_the_log_is_raised(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = write_log(tmp_path / "log", incident())
-    monkeypatch.setattr(Fold, "apply", lambda fold, event: 1 // 0)
-    with pytest.raises(ZeroDivisionError):
+def test_defect_of_the_core_that_recorded_the_log_is_raised(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", with_an_impossible_outcome(incident()))
+    with pytest.raises(AttributeError):
         verified(log)
 
 

@@ -9,7 +9,6 @@ from msgspec import structs
 
 from controller.core import znodes
 from controller.core.commands import Issued, WriteAtomically, WriteZnodes
-from controller.core.fold import Fold
 from controller.core.znodes import reassignment_path
 from replay.errors import ReplayError
 from replay.why.explain import explain_runs
@@ -30,7 +29,7 @@ from tests.controller.core.procedures.reassignment.test_begun_elsewhere import b
 from tests.controller.core.procedures.reassignment.test_rollback_waiting import (
     only_the_target_in_sync,
 )
-from tests.replay.recorded_log import write_log
+from tests.replay.recorded_log import with_an_impossible_outcome, write_log
 from tests.replay.why.asked import asked, plain
 from tests.replay.why.runs import end_session, kill_before, next_run, set_state, stock_term, store
 
@@ -384,20 +383,12 @@ def test_imported_log_among_several_is_refused(tmp_path: Path, log_of: LogOf) ->
         ask(first, imported)
 
 
-def test_run_that_cannot_be_folded_does_not_affect_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_that_cannot_be_folded_does_not_affect_the_others(tmp_path: Path) -> None:
     cluster = moving()
     cluster.zookeeper.end_session(cluster.session)
     first, second = tmp_path / "run-1", tmp_path / "run-2"
-    write_log(first, cluster, fingerprint="0" * 24)
     write_log(second, next_run(cluster).start())
-    fold, end_ns = Fold.apply, cluster.now_ms * 1_000_000
-    monkeypatch.setattr(
-        Fold,
-        "apply",
-        lambda self, event: 1 // 0 if event.wall_ns <= end_ns else fold(self, event),
-    )
+    write_log(first, with_an_impossible_outcome(cluster), fingerprint="0" * 24)
     answer = ask(tmp_path)
     assert any(one.startswith("run-1: recorded by core 0000") for one in answer.notes)
     assert answer.moves[-1].target == (4, 5, 2)

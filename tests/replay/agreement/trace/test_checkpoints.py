@@ -81,29 +81,29 @@ def log_without_lines(
     ids=["commands", "all facts", "facts", "report"],
 )
 def test_going_back_restores_each_attribute(
-    log_without_lines: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    observer_of: Callable[[ControllerTrace], Any],
+    log_without_lines: Path, observer_of: Callable[[ControllerTrace], Any]
 ) -> None:
-    differing: set[tuple[str, str]] = set()
-    count = 0
-    save, restore = ControllerTrace.save, ControllerTrace.restore
+    """The trace is saved between records, and goes back from the end of the log step by step."""
+    traces: list[ControllerTrace] = []
+    saved: list[tuple[ControllerTrace, State, Values]] = []
 
-    def saved(trace: ControllerTrace) -> State:
-        return {"state": save(trace), "values": values_of(trace)}
+    def followed(trace: ControllerTrace) -> Any:
+        traces.append(trace)
+        return observer_of(trace)
 
-    def restored(trace: ControllerTrace, state: State) -> None:
-        nonlocal count
-        count += 1
-        restore(trace, state["state"])
-        now = values_of(trace)
-        differing.update(key for key, one in state["values"].items() if now[key] != one)
+    def save(*_: object) -> None:
+        for one in traces:
+            if one.fold.batch is None and one.fold.read is None:
+                saved.append((one, one.save(), values_of(one)))
 
-    monkeypatch.setattr(ControllerTrace, "save", saved)
-    monkeypatch.setattr(ControllerTrace, "restore", restored)
     with LogReader(log_without_lines) as reader:
-        list(shadow_folds(reader, observer_of))
-    assert count
+        list(shadow_folds(reader, followed, progress=save))
+    assert len(saved) > 100
+    differing: set[tuple[str, str]] = set()
+    for trace, state, values in reversed(saved):
+        trace.restore(state)
+        now = values_of(trace)
+        differing.update(key for key, one in values.items() if now[key] != one)
     assert differing == set(), "name these attributes in `STATE` of their class"
 
 

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,13 +12,10 @@ import pytest
 from pyarrow import parquet
 from typer.testing import CliRunner
 
-from replay.cli.fleet.commands import app
-from replay.fleet import ingest as ingesting
-from replay.fleet import session
-from replay.fleet.analysis import analyse as run_analysis
+from replay.cli.fleet.analysis import print_analysis
+from replay.cli.fleet.commands import app, print_ingested
 from replay.fleet.analysis.analyse import Analysis, Options
 from replay.fleet.analysis.summary import Summary
-from replay.fleet.errors import FleetError
 from replay.fleet.ingest import IngestResult
 from replay.fleet.inputs import PassedOverFiles
 from replay.fleet.manifest import INGESTED, LogCompleteness
@@ -286,78 +282,87 @@ def test_stopped_analysis_leaves_no_results(number: signal.Signals, tmp_path: Pa
     assert {*table.iterdir()} - {*there} == {table / "analysis.lock", table / "decoded"}
 
 
+@pytest.mark.parametrize("command", ["analyse", "report"])
 @pytest.mark.parametrize(("events", "is_brief"), [(1_000_000, True), (1_000_001, False)])
-def test_small_table_is_reported_with_a_quickly_started_java(
-    events: int, is_brief: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_small_table_is_read_with_a_quickly_started_java(
+    command: str, events: int, is_brief: bool, tmp_path: Path
 ) -> None:
-    brief = []
-
-    def start(*_: object, is_brief: bool = False) -> None:
-        brief.append(is_brief)
-        raise FleetError("no Spark")
-
-    monkeypatch.setattr(session, "spark_session", start)
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\nexit 0\n')
+    java.chmod(0o755)
     table = _table(tmp_path / "table")
     manifest = table / "ingested" / "batch=000001"
     manifest.mkdir(parents=True)
     counts = pa.Table.from_pylist([{"events": events, "commands": 0, "token": "1"}], INGESTED)
     parquet.write_table(counts, manifest / "1.parquet")
-    result = CliRunner().invoke(app, ["report", str(table), "-o", str(tmp_path / "fleet.html")])
-    assert result.exit_code == 2
-    assert brief == [is_brief]
+    output = ["-o", str(tmp_path / "fleet.html")] if command == "report" else []
+    result = refold("fleet", command, str(table), *output, environment={"JAVA_HOME": str(tmp_path)})
+    assert (result.returncode, result.stdout) == (2, "")
+    assert f"refold fleet {command}: Spark does not start" in result.stderr
+    started = (tmp_path / "arguments").read_text()
+    assert ("-XX:TieredStopAtLevel=1" in started) is is_brief
 
 
-@pytest.fixture
-def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replaces the Spark session by None."""
-    monkeypatch.setattr(session, "spark_session", lambda *_, **__: nullcontext())
-
-
-@pytest.mark.usefixtures("without_spark")
-def test_line_about_a_log_set_aside_has_its_file_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_log(tmp_path / "log", simulated_history(10, 0, 1), "c", 1)
+def test_line_about_a_log_set_aside_has_its_file_once(capsys: pytest.CaptureFixture[str]) -> None:
     counts = dict.fromkeys(("inputs", "unchanged", "segments", "logs", "clusters"), 0)
     examples = [
         SetAsideInput("/l/1.refold", "/l/1.refold: the file is damaged"),
         SetAsideInput("/l\n/2.refold", "no record"),
+        SetAsideInput("/l\n/3.refold", "/l /3.refold: is no log"),
     ]
     packed = [f"/l/{one}.zip" for one in range(7)]
     states = [LogCompleteness("c", "l1", ["log.1 ends\nat offset 7"], ["line 3 is unfit"], 4)]
     ingested = IngestResult(
-        table="/t", **counts, events=0, commands=0, replaced=0, set_aside=2, examples=examples,
+        table="/t", **counts, events=0, commands=0, replaced=0, set_aside=3, examples=examples,
         incomplete=3, logs_with_notes=states, passed_over=[PassedOverFiles(".zip", 7, packed)],
         batch=None, seconds=1,
     )  # fmt: skip
-    monkeypatch.setattr(ingesting, "ingest", lambda *_, **__: ingested)
-    result = CliRunner().invoke(
-        app, ["ingest", str(tmp_path / "log"), "--out", str(tmp_path / "t")]
-    )
-    assert result.stdout.splitlines() == [
+    print_ingested(ingested)
+    assert capsys.readouterr().out.splitlines() == [
         "set aside: /l/1.refold: the file is damaged",
         r"set aside: /l\n/2.refold: no record",
+        r"set aside: /l\n/3.refold: is no log",
         r"incomplete: cluster c, log l1: log.1 ends\nat offset 7",
         "warning: cluster c, log l1: line 3 is unfit",
         "warning: cluster c, log l1: 4 lines were not understood",
         "incomplete: 2 more logs",
         "passed over: .zip, 7 files: /l/0.zip, /l/1.zip, /l/2.zip, /l/3.zip, /l/4.zip and 2 more",
-        "/t: nothing new; 0 inputs, 0 unchanged, 2 set aside, 3 logs incomplete; 1.0 s",
+        "/t: nothing new; 0 inputs, 0 unchanged, 3 set aside, 3 logs incomplete; 1.0 s",
     ]
-    assert result.exit_code == 1
 
 
-@pytest.mark.usefixtures("without_spark")
 def test_cluster_name_with_a_line_break_stays_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     outages = Summary("outages", ["cluster", "seconds"], [["a\nb[i]", 1.5]])
     analysis = Analysis("/t", "now", Options(), {"logs": 1}, 0, 0, [], [outages], 1)
-    monkeypatch.setattr(run_analysis, "analyse", lambda *_: analysis)
-    monkeypatch.setattr(run_analysis, "is_brief", lambda _: True)
-    result = CliRunner().invoke(app, ["analyse", str(_table(tmp_path / "table"))])
-    shown = result.stdout.replace("│", " ").splitlines()
+    print_analysis(analysis)
+    shown = capsys.readouterr().out.replace("│", " ").splitlines()
     assert [r"a\nb[i]", "1.500"] in [line.split() for line in shown]
+
+
+@pytest.mark.lab
+@pytest.mark.timeout(400)
+def test_damaged_log_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    """By each command. The name of the other log's cluster stays in one line."""
+    good = write_log(tmp_path / "logs" / "good", HISTORY, "a\nb[i]", 1)
+    damaged = tmp_path / "logs" / "damaged" / "00000000000000000001.refold"
+    damaged.parent.mkdir()
+    damaged.write_bytes(next(good.glob("*.refold")).read_bytes()[:5000])
+    table = str(tmp_path / "table")
+    for command in (
+        ["ingest", str(tmp_path / "logs"), "--out", table],
+        ["analyse", table],
+        ["replay", table, "--versions", str(ROOT)],
+    ):
+        done = new_process("fleet", *command, *LOCAL)
+        assert done.returncode == 1, done.stderr
+        first, *lines, last = done.stdout.splitlines()
+        assert first.startswith(f"set aside: {damaged}: the file is damaged (")
+        assert last.startswith(f"{table}")
+        if command[0] != "ingest":
+            assert any(r"│ a\nb[i] " in line for line in lines)
 
 
 def test_setting_without_a_value_is_an_error(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from msgspec import structs
 from controller.core import znodes
 from controller.core.commands import WriteZnodes
 from controller.core.events import ChannelFault, SessionDisconnected
-from controller.core.fold import Fold
 from replay.errors import ReplayError
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import controlled_shutdown, next_request
@@ -20,7 +19,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     elect_preferred,
 )
 from tests.controller.core.procedures.topics.deleting import mark
-from tests.replay.recorded_log import write_log
+from tests.replay.recorded_log import with_an_impossible_outcome, write_log
 from tests.replay.why.asked import asked, first, plain, why
 
 T0 = {"topic": "t", "partition": 0}
@@ -438,11 +437,10 @@ def test_log_of_another_core_with_a_different_decision_has_a_note(
 
 
 def test_log_of_another_core_that_cannot_be_folded_is_an_error(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tmp_path: Path
 ) -> None:
-    log = write_log(tmp_path / "log", cluster, fingerprint="0" * 24)
-    monkeypatch.setattr(Fold, "apply", lambda fold, event: 1 // 0)
-    with pytest.raises(ReplayError, match=r"cannot fold event 1 .*: run that version"):
+    log = write_log(tmp_path / "log", with_an_impossible_outcome(cluster), fingerprint="0" * 24)
+    with pytest.raises(ReplayError, match=r"cannot fold event 2 .*: run that version"):
         asked(log, **T0)
 
 
