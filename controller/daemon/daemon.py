@@ -49,7 +49,7 @@ from controller.daemon.encoding_ahead import EncodingAhead
 from controller.daemon.event_queue import EventQueue
 from controller.daemon.garbage import DroppedTopics, GarbageCollection
 from controller.daemon.notices import NoticeLog, log_session
-from controller.daemon.peers import Channels, Endpoint, ZooKeeper
+from controller.daemon.peers import ChannelsInterface, EndpointInterface, ZooKeeperInterface
 from controller.daemon.progress import LoopProgress
 from controller.daemon.timers import Timers
 from controller.event_log.housekeeping import Housekeeping
@@ -108,9 +108,9 @@ class Daemon:
         fold: Fold,
         log: LogWriter,
         inbox: Inbox,
-        zookeeper: ZooKeeper,
-        channels: Channels,
-        endpoint: Endpoint,
+        zookeeper: ZooKeeperInterface,
+        channels: ChannelsInterface,
+        endpoint: EndpointInterface,
         housekeeping: Housekeeping,
         session_timeout_ms: int,
     ) -> None:

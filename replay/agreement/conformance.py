@@ -24,7 +24,7 @@ from replay.agreement.conformance_result import ConformanceResult
 from replay.agreement.decisions.judgements import Judgement, judge_without_election
 from replay.agreement.decisions.write_batch import StockDecision
 from replay.agreement.logs.broker_responses import response_of_line, response_of_request
-from replay.agreement.logs.index import Index, operations_of, path_of
+from replay.agreement.logs.index import BrokerLogIndex, operations_of, path_of
 from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, DamagedPart
 from replay.agreement.logs.markers import marker_of
 from replay.agreement.trace.controller_trace import ControllerTrace
@@ -70,7 +70,7 @@ class ConformanceChecker:
         state: ZooKeeperState,
         chroot: str,
         configuration: Configuration,
-        index: Index,
+        index: BrokerLogIndex,
         given: Mapping[str, str],
         follow: Follow | None = None,
         choices: Choices | None = None,

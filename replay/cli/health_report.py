@@ -32,7 +32,7 @@ _COLOURS: Final = {
 }
 
 
-class Report(Struct, frozen=True):
+class HealthReport(Struct, frozen=True):
     """The health of a cluster, as `--json` prints it.
 
     `source` is the log or the ZooKeeper; `seq` the event number in a log. `controller` is -1 for
@@ -75,9 +75,9 @@ def report_of(
     found: Health,
     selection: PartitionSelection,
     probe: list[ProbeRecord],
-) -> Report:
+) -> HealthReport:
     """The report about a moment: about the part of its cluster that is wanted."""
-    return Report(
+    return HealthReport(
         moment.source,
         cluster.seq or None,
         cluster.time,
@@ -111,7 +111,7 @@ def _topics(names: Collection[str]) -> str:
     return f"{counted(len(names), 'topic')} ({some(sorted(names), ', ')})"
 
 
-def lines_of(report: Report) -> Iterator[str]:
+def lines_of(report: HealthReport) -> Iterator[str]:
     """The summary, in sentences."""
     if report.problem:
         yield report.problem
@@ -135,7 +135,7 @@ def topic_line(topic: TopicHealth) -> str:
     )
 
 
-def probe_lines(report: Report) -> Iterator[str]:
+def probe_lines(report: HealthReport) -> Iterator[str]:
     """The records of --probe, in sentences."""
     for one in report.probe:
         if one.offset < 0:
@@ -147,7 +147,7 @@ def probe_lines(report: Report) -> Iterator[str]:
         yield f"probe: a record was written to {place} in {one.written_ms} ms; {read}"
 
 
-def table_of(report: Report) -> Table:
+def table_of(report: HealthReport) -> Table:
     """The partitions, worst first."""
     table = Table("partition", "state", "leader", "ISR", "replicas", "missing replicas")
     for one in report.partitions:
@@ -171,7 +171,7 @@ def table_of(report: Report) -> Table:
     return table
 
 
-def unlisted_note(report: Report, selection: PartitionSelection) -> str:
+def unlisted_note(report: HealthReport, selection: PartitionSelection) -> str:
     """A sentence about partitions that are not listed because of the limit; "" for none."""
     wanted = report.total if selection.of_topics else report.total - report.well
     left = wanted - len(report.partitions)

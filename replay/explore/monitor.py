@@ -28,7 +28,7 @@ from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
 from replay.explore.invariants.invariant import (
     AppliedRequest,
     Invariant,
-    Replica,
+    TopicReplica,
     Violation,
 )
 from replay.explore.invariants.known_cluster import KnownCluster
@@ -442,8 +442,8 @@ class Monitor(Observer):
         for topic, number, _ in errors:
             yield names.get(topic, topic), number
 
-    def _replica(self, broker: int, name: Name) -> Replica:
-        return Replica(broker, name[0], self._topic_ids.get((broker, name)), name[1])
+    def _replica(self, broker: int, name: Name) -> TopicReplica:
+        return TopicReplica(broker, name[0], self._topic_ids.get((broker, name)), name[1])
 
     # Clients
 

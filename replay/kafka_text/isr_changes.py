@@ -30,7 +30,7 @@ from replay.kafka_text.scala_text import collection, immutable_set, leader_and_i
 _FIRST_BY_TOPIC_ID: Final = 2
 
 
-class IsrChanges(LogObserver):
+class IsrChangeLines(LogObserver):
     """Logs which AlterPartition and AllocateProducerIds requests are rejected and why, and new
     blocks of producer ids."""
 
@@ -134,7 +134,7 @@ class IsrChanges(LogObserver):
             )
 
 
-class LogDirs(LogObserver):
+class LogDirLines(LogObserver):
     """Logs the log directories that failed, and the replicas in them."""
 
     def __init__(self, log: KafkaLog) -> None:

@@ -12,7 +12,7 @@ from replay.diff.grouping import DecisionDivergence, RootDivergence
 from replay.diff.reports import sentences
 from replay.errors import ReplayError
 from replay.report.command_output import read_output
-from replay.report.document import DifferingDecision, Finding, Lane, Mark, Report, Severity
+from replay.report.document import DifferingDecision, Lane, Mark, Report, ReportFinding, Severity
 from replay.report.findings import worst_first
 from replay.times import iso_time
 
@@ -113,7 +113,7 @@ def _is_in(report: Report, one: Instance) -> bool:
     return report.wall_ns_of(first.seq, iso_time(first.time_ns)) is not None
 
 
-def _finding(group: _Group, one: Instance, look_at: str) -> Finding:
+def _finding(group: _Group, one: Instance, look_at: str) -> ReportFinding:
     first = one.root.first
     parts = [*sentences.details(one), sentences.followers(one), *sentences.outcome(one)]
     severity: Severity = "bad"
@@ -128,7 +128,7 @@ def _finding(group: _Group, one: Instance, look_at: str) -> Finding:
     text += "; ".join(one for one in parts if one) + "."
     names = tuple(one.root.partitions)
     at_ns = first.time_ns
-    return Finding("differs", severity, text, first.seq, at_ns, at_ns, names, look_at)
+    return ReportFinding("differs", severity, text, first.seq, at_ns, at_ns, names, look_at)
 
 
 def _marks(root: RootDivergence) -> list[Mark]:

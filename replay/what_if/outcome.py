@@ -9,10 +9,10 @@ from msgspec import Struct
 from controller.core.znodes import Name
 from replay.description.phrases import broker_list
 from replay.what_if.history import (
-    BrokerChange,
     Change,
     PartitionChange,
     PartitionSnapshot,
+    RegistrationChange,
     is_leaderless,
     is_unclean,
 )
@@ -109,7 +109,7 @@ def outcome_of(
                     elections[name] = elections.get(name, 0) + 1
                     unclean[name] = unclean.get(name, 0) + is_unclean(was, now)
             note_state(name, change.at_ms)
-        elif isinstance(change, BrokerChange):
+        elif isinstance(change, RegistrationChange):
             change.apply(brokers)
             for name, one in partitions.items():
                 if one.leader == change.broker:

@@ -9,7 +9,7 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from replay.world.scheduler import SECOND
-from tools.design_comparison.broker_failure import CASES, TITLES, Failure, seconds
+from tools.design_comparison.broker_failure import CASES, TITLES, BrokerFailure, seconds
 from tools.design_comparison.comparison import DESIGNS, DesignComparison
 from tools.design_comparison.scenarios import FAULTS
 from tools.design_comparison.tables import all_failures, is_time_known
@@ -73,7 +73,9 @@ def charts(compared: DesignComparison) -> dict[str, str]:
 
 
 def _by_partitions(
-    title: str, failures: Mapping[str, Sequence[Failure]], value: Callable[[Failure], float]
+    title: str,
+    failures: Mapping[str, Sequence[BrokerFailure]],
+    value: Callable[[BrokerFailure], float],
 ) -> str:
     """A line for each case. A value of 0 is left out."""
     points = {

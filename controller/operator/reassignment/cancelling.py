@@ -38,7 +38,12 @@ from controller.operator.reassignment.documents import (
     format_partitions,
 )
 from controller.operator.reassignment.errors import ReassignmentRefused
-from controller.operator.reassignment.report import NOT_DONE_YET, Report, pending_list, pending_map
+from controller.operator.reassignment.report import (
+    NOT_DONE_YET,
+    ProgressReport,
+    pending_list,
+    pending_map,
+)
 from controller.operator.reassignment.steps import Alter, Write
 from controller.operator.reassignment.submission import check_is_refold
 from controller.operator.reassignment.throttling import clear_throttles, steps_to_clear
@@ -50,7 +55,7 @@ _CANCEL_REMAINS = (
 
 
 async def cancel_all(
-    cluster: ClusterConnection, report: Report, *, force: bool = False, dry_run: bool
+    cluster: ClusterConnection, report: ProgressReport, *, force: bool = False, dry_run: bool
 ) -> None:
     """Roll back everything in /admin/reassign_partitions, see KB 14.2. Without pending
     reassignments nothing is created. `force`: do not wait until enough originals are in sync.
@@ -166,7 +171,7 @@ async def _write(cluster: ClusterConnection, state: ClusterState, *, force: bool
     raise ReassignmentRefused(f"{REASSIGN_CANCEL} keeps being changed by another writer: try later")
 
 
-def _warn_force(report: Report, state: ClusterState, entries: Entries) -> None:
+def _warn_force(report: ProgressReport, state: ClusterState, entries: Entries) -> None:
     report.warn(
         "--force: replicas that are not originals leave the ISR although fewer than "
         f"min({MIN_INSYNC_REPLICAS}, number of originals) originals are in sync. Until "
@@ -188,7 +193,7 @@ def _warn_force(report: Report, state: ClusterState, entries: Entries) -> None:
             )
 
 
-def _report_existing_cancel(report: Report, state: ClusterState, entries: Entries) -> None:
+def _report_existing_cancel(report: ProgressReport, state: ClusterState, entries: Entries) -> None:
     """The creation of the znode cancels: entries submitted while it exists wait instead."""
     report.status = NOT_DONE_YET
     report.awaited = {one: state.origin(one) for one in entries}
@@ -207,7 +212,7 @@ def _report_existing_cancel(report: Report, state: ClusterState, entries: Entrie
         )
 
 
-def _report_later_submissions(report: Report, since: AbstractSet[Partition]) -> None:
+def _report_later_submissions(report: ProgressReport, since: AbstractSet[Partition]) -> None:
     """--force speeds up a rollback; it does not cancel what was submitted after the znode's
     creation."""
     if since:
@@ -218,7 +223,9 @@ def _report_later_submissions(report: Report, since: AbstractSet[Partition]) -> 
         )
 
 
-async def remove_cancel(cluster: ClusterConnection, report: Report, *, dry_run: bool) -> None:
+async def remove_cancel(
+    cluster: ClusterConnection, report: ProgressReport, *, dry_run: bool
+) -> None:
     """Allow reassignments again. Raises ReassignmentRefused."""
     state = await cluster.admin.describe(())
     step = Write((Delete(REASSIGN_CANCEL, ANY_VERSION),))
@@ -252,7 +259,7 @@ async def remove_cancel(cluster: ClusterConnection, report: Report, *, dry_run: 
 
 async def cancel_listed(
     cluster: ClusterConnection,
-    report: Report,
+    report: ProgressReport,
     targets: Targets,
     *,
     preserve_throttles: bool,

@@ -17,7 +17,7 @@ from controller.operator.reassignment.documents import (
     write_targets,
 )
 from controller.operator.reassignment.errors import ReassignmentRefused
-from controller.operator.reassignment.report import Report
+from controller.operator.reassignment.report import ProgressReport
 
 RandomBelow = Callable[[int], int]
 """A random number from 0 up to but not including its bound."""
@@ -25,7 +25,7 @@ RandomBelow = Callable[[int], int]
 
 async def generate(
     cluster: ClusterConnection,
-    report: Report,
+    report: ProgressReport,
     topics: Sequence[str],
     brokers: Sequence[int],
     *,

@@ -15,10 +15,10 @@ from controller.operator.reassignment.documents import (
     format_partitions,
 )
 from controller.operator.reassignment.progress import PartitionProgress, progress_of
-from controller.operator.reassignment.report import Report
+from controller.operator.reassignment.report import ProgressReport
 
 
-async def list_reassignments(cluster: ClusterConnection, report: Report) -> None:
+async def list_reassignments(cluster: ClusterConnection, report: ProgressReport) -> None:
     """List reassignments in Kafka's format (curReassignmentsToString), with route, id and
     progress."""
     state = await cluster.admin.describe(None)

@@ -23,7 +23,7 @@ NOT_AS_REQUESTED: Final = 4
 PrintLine = Callable[[str], None]
 
 
-class Report:
+class ProgressReport:
     """Lines are printed at once: the assignment to go back to must be visible before anything is
     changed.
 

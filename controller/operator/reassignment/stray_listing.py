@@ -13,7 +13,7 @@ from controller.operator.reassignment.damaged_znodes import warn_unreadable_topi
 from controller.operator.reassignment.documents import format_partitions
 from controller.operator.reassignment.errors import KafkaUnavailable
 from controller.operator.reassignment.kafka_admin import LogDirs
-from controller.operator.reassignment.report import NOT_AS_REQUESTED, NOT_DONE_YET, Report
+from controller.operator.reassignment.report import NOT_AS_REQUESTED, NOT_DONE_YET, ProgressReport
 from controller.operator.reassignment.strays import Stray, find_strays
 from controller.operator.reassignment.zookeeper_state import pending_deletions
 
@@ -82,7 +82,7 @@ async def _disks(
     return dict(sorted(disks.items())), dict(sorted(unresponsive.items()))
 
 
-async def list_strays(cluster: ClusterConnection, report: Report) -> None:
+async def list_strays(cluster: ClusterConnection, report: ProgressReport) -> None:
     """List strays, and pending deletions for brokers that do not answer."""
     found = await scan(cluster)
     report_strays(cluster, report, found)
@@ -93,7 +93,7 @@ async def list_strays(cluster: ClusterConnection, report: Report) -> None:
         report.status = NOT_DONE_YET
 
 
-def report_strays(cluster: ClusterConnection, report: Report, found: StrayScan) -> None:
+def report_strays(cluster: ClusterConnection, report: ProgressReport, found: StrayScan) -> None:
     """Print the results of a scan, and what could not be scanned."""
     report.data |= {
         "strays": found.strays,
@@ -128,7 +128,7 @@ def report_strays(cluster: ClusterConnection, report: Report, found: StrayScan) 
     _warn(cluster, report, found)
 
 
-def _warn(cluster: ClusterConnection, report: Report, found: StrayScan) -> None:
+def _warn(cluster: ClusterConnection, report: ProgressReport, found: StrayScan) -> None:
     for broker, why in found.unresponsive.items():
         report.warn(f"cannot list the replicas of broker {broker}: {why}")
     if found.unregistered:

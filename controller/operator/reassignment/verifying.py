@@ -21,7 +21,12 @@ from controller.operator.reassignment.documents import (
     format_partition,
 )
 from controller.operator.reassignment.progress import PartitionProgress, lines_of, progress_of
-from controller.operator.reassignment.report import DONE, NOT_AS_REQUESTED, NOT_DONE_YET, Report
+from controller.operator.reassignment.report import (
+    DONE,
+    NOT_AS_REQUESTED,
+    NOT_DONE_YET,
+    ProgressReport,
+)
 from controller.operator.reassignment.throttling import (
     clear_throttles,
     steps_to_clear,
@@ -33,7 +38,7 @@ _POLL_SECONDS: Final = 1.0
 
 async def verify(
     cluster: ClusterConnection,
-    report: Report,
+    report: ProgressReport,
     targets: Targets,
     *,
     wait: bool,
@@ -87,7 +92,9 @@ async def verify(
         await clear_throttles(cluster.admin, report, state, targets)
 
 
-async def verify_ids(cluster: ClusterConnection, report: Report, czxids: Sequence[int]) -> None:
+async def verify_ids(
+    cluster: ClusterConnection, report: ProgressReport, czxids: Sequence[int]
+) -> None:
     """Print for reassignments, by the czxid of their znode, whether they are ongoing, changed or
     done (KB 14.4, 14.5)."""
     state = await cluster.admin.describe(())

@@ -30,7 +30,7 @@ from replay.agreement.broker_requests.sent_request import SentRequest
 from replay.agreement.decisions.judgements import Judgement
 from replay.agreement.decisions.write_batch import StockDecision, WriteBatch
 from replay.agreement.logs.broker_responses import Response
-from replay.agreement.logs.index import Index
+from replay.agreement.logs.index import BrokerLogIndex
 from replay.agreement.logs.inferred_requests import api_calls_of
 from replay.agreement.logs.logged_reads import (
     children_read_by_event,
@@ -94,7 +94,7 @@ class ControllerTrace(Checkpointed):
         broker: int,
         configuration: Configuration,
         view: ZnodeView,
-        index: Index,
+        index: BrokerLogIndex,
         choices: Choices,
     ) -> None:
         self.session = session

@@ -6,8 +6,8 @@ from typing import ClassVar, NamedTuple
 from controller.core.znodes import Name
 from replay.explore.invariants.invariant import (
     Invariant,
-    Replica,
     Report,
+    TopicReplica,
 )
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
 from replay.names import partition_name
@@ -122,18 +122,18 @@ class AcknowledgedRecordsKept(Invariant):
         for number in topic.assignments:
             self._logs.pop((topic.name, number), None)
 
-    def truncated(self, replica: Replica, offset: int) -> None:
+    def truncated(self, replica: TopicReplica, offset: int) -> None:
         log = self._logs.get(replica.name)
         if log is not None and log.compared.get(replica.broker, 0) > offset:
             log.compared[replica.broker] = offset
 
-    def lost(self, replica: Replica, offset: int) -> None:
+    def lost(self, replica: TopicReplica, offset: int) -> None:
         self.truncated(replica, offset)
 
-    def replica_deleted(self, replica: Replica) -> None:
+    def replica_deleted(self, replica: TopicReplica) -> None:
         self.truncated(replica, 0)
 
-    def leads(self, replica: Replica, leader_epoch: int) -> None:
+    def leads(self, replica: TopicReplica, leader_epoch: int) -> None:
         broker, name = replica.broker, replica.name
         log = self._logs.get(name)
         if log is None or self.known.is_queued(replica.topic):

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from replay.fleet.report.findings import Findings, Rows
+from replay.fleet.report.findings import FleetFindings, Rows
 from replay.fleet.report.tables import words
 
 UNAVAILABLE: Final = "#b3372f"
@@ -24,7 +24,7 @@ _ROW_PX: Final = 30
 _HEAD_PX: Final = 110
 
 
-def charts_of(findings: Findings) -> dict[str, go.Figure]:
+def charts_of(findings: FleetFindings) -> dict[str, go.Figure]:
     """Charts by the name of their query; queries without rows have none."""
     answers = findings.answers
     drawn = {

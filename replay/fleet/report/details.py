@@ -4,7 +4,7 @@ from html import escape
 from shlex import quote
 from typing import Any, Final
 
-from replay.fleet.report.findings import Incident, ReportedDivergence, Rows
+from replay.fleet.report.findings import FleetIncident, ReportedDivergence, Rows
 from replay.fleet.report.queries import AROUND, PARTITIONS_OF_INCIDENT, PAYLOAD_CHARACTERS
 from replay.fleet.report.tables import (
     Column,
@@ -35,7 +35,7 @@ _PARTITIONS: Final = (
 )
 
 
-def incident(place: int, one: Incident, folder: str) -> str:
+def incident(place: int, one: FleetIncident, folder: str) -> str:
     """The summary line of an incident, with its partitions and events when expanded."""
     about = one.about
     what = _WHAT.get(about["what"], about["what"])
@@ -63,7 +63,7 @@ def _place_of(about: dict[str, Any]) -> str:
     )
 
 
-def _partitions(one: Incident) -> str:
+def _partitions(one: FleetIncident) -> str:
     more = len(one.partitions) >= PARTITIONS_OF_INCIDENT
     title = f"The {PARTITIONS_OF_INCIDENT} longest" if more else "Partitions"
     return f"<h4>{title}</h4>{table(_PARTITIONS, one.partitions)}"

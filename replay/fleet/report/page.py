@@ -9,7 +9,7 @@ from plotly.offline import get_plotlyjs
 
 from replay.fleet.report.charts import charts_of, json_of
 from replay.fleet.report.details import divergence, incident
-from replay.fleet.report.findings import Findings, Rows
+from replay.fleet.report.findings import FleetFindings, Rows
 from replay.fleet.report.tables import (
     Column,
     duration,
@@ -30,7 +30,7 @@ _POLICY: Final = (
 _TITLE: Final = "Controller incidents of the fleet"
 
 
-def page_of(findings: Findings) -> str:
+def page_of(findings: FleetFindings) -> str:
     """The content of the file."""
     body = "".join(_body(findings))
     return (
@@ -46,7 +46,7 @@ def _file(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
 
 
-def _body(findings: Findings) -> Iterator[str]:
+def _body(findings: FleetFindings) -> Iterator[str]:
     answers, totals = findings.answers, findings.totals
     charts = {name: json_of(one) for name, one in charts_of(findings).items()}
     yield f"<h1>{_TITLE}</h1>{_description(findings)}{_incomplete(findings)}{_tiles(totals)}"
@@ -73,7 +73,7 @@ def _body(findings: Findings) -> Iterator[str]:
     yield _replays(findings)
 
 
-def _description(findings: Findings) -> str:
+def _description(findings: FleetFindings) -> str:
     options = findings.options
     made = escape(str(options.get("made", "")))
     chosen = ", ".join(
@@ -104,7 +104,7 @@ def _tiles(totals: dict[str, Any]) -> str:
     return f'<div class="tiles">{shown}</div>'
 
 
-def _incomplete(findings: Findings) -> str:
+def _incomplete(findings: FleetFindings) -> str:
     """The missing data, before any total that lacks the data."""
     title, answers = "Completeness", findings.answers
     logs, set_aside = findings.totals["incomplete"], findings.set_aside
@@ -142,7 +142,7 @@ def _table(columns: tuple[Column, ...], rows: Rows) -> str:
     return table(columns, rows) if rows else '<p class="empty">None.</p>'
 
 
-def _incidents(findings: Findings) -> str:
+def _incidents(findings: FleetFindings) -> str:
     found = findings.incidents
     if not found:
         return _section("Incidents", "No partition was unavailable or under-replicated.")
@@ -163,7 +163,7 @@ def _incidents(findings: Findings) -> str:
     return _section("Incidents", note, choice, items)
 
 
-def _replays(findings: Findings) -> str:
+def _replays(findings: FleetFindings) -> str:
     title, found = "Replays by other versions", findings.replays
     if found is None:
         note = "None. <code>refold fleet replay</code> replays the logs by other versions."
@@ -177,7 +177,7 @@ def _replays(findings: Findings) -> str:
     )
 
 
-def _first_divergences(findings: Findings) -> str:
+def _first_divergences(findings: FleetFindings) -> str:
     found = findings.divergences
     if not found:
         return ""

@@ -14,7 +14,7 @@ from controller.core.values import NO_EPOCH, NO_LEADER, RECOVERED, LeaderAndIsr
 from replay.world.broker import messages
 from replay.world.broker.context import BrokerContext
 from replay.world.broker.log import Log
-from replay.world.broker.messages import Batch, FetchPartition
+from replay.world.broker.messages import FetchPartition, RecordBatch
 from replay.world.broker.remote_replica import FollowerSession, RemoteReplica
 from replay.world.observer import Name
 
@@ -375,7 +375,7 @@ class Partition:
 
     # The follower
 
-    def append_as_follower(self, batches: tuple[Batch, ...]) -> None:
+    def append_as_follower(self, batches: tuple[RecordBatch, ...]) -> None:
         """Append what was fetched from the leader."""
         context = self._context
         for batch in batches:

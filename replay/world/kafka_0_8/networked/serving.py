@@ -16,7 +16,6 @@ from controller.kafka_0_8.commands import RespondFetch, RespondProduce
 from controller.kafka_0_8.events import CONSUMER, BrokerEvent, FetchReceived, ProduceReceived
 from controller.kafka_0_8.state import Partition
 from replay.world.broker.messages import (
-    Batch,
     Fetch,
     FetchedPartition,
     FetchPartition,
@@ -26,6 +25,7 @@ from replay.world.broker.messages import (
     PartitionLeader,
     Produce,
     ProduceResponse,
+    RecordBatch,
 )
 from replay.world.kafka_0_8.networked.messages import ReplicaFetch, ReplicaFetchResponse
 from replay.world.network import Connection, Message
@@ -64,7 +64,7 @@ class ServingBroker(Protocol):
         """What the fold knows of a partition."""
 
 
-class BrokerConnection:
+class ServedConnection:
     """One connection to a broker."""
 
     __slots__ = ("_consumer", "_host")
@@ -218,5 +218,5 @@ class _ConsumerSession:
     ) -> FetchedPartition:
         partition = self._host.partition(name)
         epoch = partition.epoch if partition else 0
-        batches = (Batch(epoch, response.start, tuple(records)),) if records else ()
+        batches = (RecordBatch(epoch, response.start, tuple(records)),) if records else ()
         return FetchedPartition(name, response.error, response.hw, batches, leader_end=response.leo)

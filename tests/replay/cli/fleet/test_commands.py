@@ -17,8 +17,8 @@ from replay.cli.fleet.commands import app
 from replay.fleet import ingest as ingesting
 from replay.fleet import session
 from replay.fleet.analysis import analyse as run_analysis
-from replay.fleet.analysis.analyse import Analysis, Options
-from replay.fleet.analysis.summary import Summary
+from replay.fleet.analysis.analyse import Analysis, AnalysisOptions
+from replay.fleet.analysis.summary import SummaryTable
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import IngestResult
 from replay.fleet.inputs import PassedOverFiles
@@ -351,8 +351,8 @@ def test_line_about_a_log_set_aside_has_its_file_once(
 def test_cluster_name_with_a_line_break_stays_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outages = Summary("outages", ["cluster", "seconds"], [["a\nb[i]", 1.5]])
-    analysis = Analysis("/t", "now", Options(), {"logs": 1}, 0, 0, [], [outages], 1)
+    outages = SummaryTable("outages", ["cluster", "seconds"], [["a\nb[i]", 1.5]])
+    analysis = Analysis("/t", "now", AnalysisOptions(), {"logs": 1}, 0, 0, [], [outages], 1)
     monkeypatch.setattr(run_analysis, "analyse", lambda *_: analysis)
     monkeypatch.setattr(run_analysis, "is_brief", lambda _: True)
     result = CliRunner().invoke(app, ["analyse", str(_table(tmp_path / "table"))])
