@@ -67,8 +67,8 @@ _SESSION_TIMEOUT_MS: Final = 6000
 _NS_A_MS: Final = 1_000_000
 
 
-class LogMoment(NamedTuple):
-    """A moment of the log: a record, its time, and the last transaction by then."""
+class WaitStart(NamedTuple):
+    """When a fold began to wait: a record, its time, and the last transaction by then."""
 
     seq: int
     ms: int
@@ -147,7 +147,7 @@ class ShadowFold(Checkpointed):
         """The last record whose writes the fold has taken into account."""
         self.zxid = 0
         """The last transaction that the log has reached."""
-        self.waiting = LogMoment(0, 0, 0)
+        self.waiting = WaitStart(0, 0, 0)
         """Since when it waits for the answer to its last read or the outcome of its last batch."""
 
     @property
@@ -219,7 +219,7 @@ class ShadowFold(Checkpointed):
             self._note_topics_without_id(command)
         overlay = {**self.overlay, **self._states_at_logged_versions(command)}
         outcome = self._view.answer(issued, command, overlay, listed)
-        self.watches.arm(command, self._view)
+        self.watches.set_for_read(command, self._view)
         self._take(self._fold.feed(outcome, self.now_ms))
 
     def answer_without(self, path: str) -> None:
@@ -277,7 +277,7 @@ class ShadowFold(Checkpointed):
             if answer is not None:
                 self.take_answer(answer)
 
-    def reach(self, text: str) -> None:
+    def answer_reads_before(self, text: str) -> None:
         """The log has reached a line of a failover: answer the reads that come before it."""
         self.listed = brokers_read_by_failover(text)
         paths = reads_after(text)
@@ -314,12 +314,12 @@ class ShadowFold(Checkpointed):
             self.rule = one.reason.rule
             if isinstance(command, READS):
                 self.read = (one, command)
-                self.waiting = LogMoment(self.seq, self.now_ms, self.zxid)
+                self.waiting = WaitStart(self.seq, self.now_ms, self.zxid)
                 self.step = self.step._replace(read=self.step.read + 1)
             elif isinstance(command, (WriteZnodes, WriteAtomically)):
                 is_atomic = isinstance(command, WriteAtomically)
                 self.batch = WriteBatch(one.id, command.operations, self._view, is_atomic=is_atomic)
-                self.waiting = LogMoment(self.seq, self.now_ms, self.zxid)
+                self.waiting = WaitStart(self.seq, self.now_ms, self.zxid)
             elif isinstance(command, _REQUESTS):
                 request = self.with_cause(sent_request_of(command, self.seq))
                 self.sent.append(request)

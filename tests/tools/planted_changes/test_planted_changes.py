@@ -97,7 +97,7 @@ def test_body_calls_the_unchanged_function(tree: Path) -> None:
     content: dict[str, Any] = {}
     change = plant(tree, rule)
     exec(change.text, content)
-    assert content["MutationRule"]().limit(1) == 4
+    assert content["Rule"]().limit(1) == 4
     assert content["after"]() == 1
 
 
