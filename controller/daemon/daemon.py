@@ -170,7 +170,7 @@ class Daemon:
             while self._stop is None:
                 await self._inbox.wait(_QUIET_SECONDS)
                 events = self._inbox.take(self._log.tip.last_seq, self._fold.term)
-                self.progress.took(events)
+                self.progress.events_taken(events)
                 if events or self._appender.has_commands:
                     await self._appender.append(events)
                 garbage.dropped.free_some()
@@ -204,7 +204,7 @@ class Daemon:
         match issued.command:
             case Notice() as notice:
                 self.notices.log(notice, issued)
-                self.progress.noted(notice)
+                self.progress.notice_issued(notice)
             case Stop() as stop:
                 self._stop = stop
             case StartTimer(timer=timer, delay_ms=delay_ms):

@@ -154,7 +154,7 @@ class Publisher:
                 while True:
                     is_over = not folders.is_being_written(log)
                     is_ending = ending.is_set()
-                    batch = await run_sync(next_messages, log, publisher.at)
+                    batch = await run_sync(next_messages, log, publisher.position)
                     if batch:
                         await publisher.send(batch)
                         count += len(batch)
@@ -241,7 +241,7 @@ class _LogPublisher:
         return cls(topic, key, log, writer, last.partition, last)
 
     @property
-    def at(self) -> PublishedPosition | None:
+    def position(self) -> PublishedPosition | None:
         """The position after the last published message."""
         return self._last.at if self._last is not None else None
 

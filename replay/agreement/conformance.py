@@ -362,9 +362,9 @@ class ConformanceChecker:
         for one in self._controllers.values():
             if one.broker == logged.broker and self.index.coverage.has_lines(one.session):
                 if found is not None:
-                    one.see(found)
+                    one.on_event_line(found)
                 else:
-                    one.reach(logged.text)
+                    one.on_failover_line(logged.text)
 
     def _state_change(self, record: EventRecord, event: StateChangeLogged) -> None:
         malformed = self._lines.malformed.total()

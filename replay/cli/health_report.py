@@ -11,7 +11,7 @@ from controller.core.values import counted
 from controller.operator.topic_probe import ProbeRecord
 from replay.cli.health_sources import ClusterReading
 from replay.cluster_view.views import NO_BROKER, ClusterView
-from replay.description.phrases import broker_list, enumeration, some
+from replay.description.phrases import broker_list, enumeration, first_few
 from replay.health.evaluate import WORST_FIRST, Health, PartitionHealth, State, TopicHealth
 from replay.names import partition_name
 
@@ -86,7 +86,7 @@ def report_of(
         moment.problem,
         [*_notes(moment, cluster, found)],
         found.worst,
-        found.well,
+        found.well_count,
         len(found.partitions),
         found.counts,
         found.topics,
@@ -108,7 +108,7 @@ def _notes(moment: ClusterReading, cluster: ClusterView, found: Health) -> Itera
 
 
 def _topics(names: Collection[str]) -> str:
-    return f"{counted(len(names), 'topic')} ({some(sorted(names), ', ')})"
+    return f"{counted(len(names), 'topic')} ({first_few(sorted(names), ', ')})"
 
 
 def lines_of(report: HealthReport) -> Iterator[str]:

@@ -19,7 +19,7 @@ from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import log_positions, named_partition
 from replay.cli.progress import progress
 from replay.description.as_json import json_text
-from replay.description.phrases import some
+from replay.description.phrases import first_few
 from replay.errors import ReplayError
 from replay.index.listing import IndexSelection
 from replay.index.opening import index_of
@@ -130,7 +130,7 @@ class Question(msgspec.Struct, Generic[Item], frozen=True):
         else:
             found = self.source(opened, *between, progress)
         wanted = self.criteria.wanted
-        return (one for one in found if wanted.fits(one) and self.fits(one))
+        return (one for one in found if wanted.selects(one) and self.fits(one))
 
     def print(
         self,
@@ -221,7 +221,7 @@ def _combined_error(faults: dict[str, ReplayError]) -> ReplayError:
     """The errors of several logs in one; that of a single log is returned unchanged."""
     if len(faults) == 1:
         return next(iter(faults.values()))
-    return ReplayError(some(f"{log}: {fault}" for log, fault in faults.items()))
+    return ReplayError(first_few(f"{log}: {fault}" for log, fault in faults.items()))
 
 
 def _json_with_log(log: str, one: ListedItem) -> str:

@@ -26,7 +26,7 @@ def consequences(base: FoldedLog, head: FoldedLog) -> list[str]:
         if of_head is not None:
             for text in _of_partition(of_base, of_head, end_ns):
                 partitions[text].append(partition_name(of_base.topic, of_base.partition))
-    return [f"{phrases.some(names, ', ')}: {text}" for text, names in partitions.items()]
+    return [f"{phrases.first_few(names, ', ')}: {text}" for text, names in partitions.items()]
 
 
 def _of_partition(base: PartitionTimeline, head: PartitionTimeline, end_ns: int) -> Iterator[str]:

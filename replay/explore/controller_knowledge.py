@@ -101,7 +101,7 @@ class _View:
         for broker, epoch in earlier.items():
             self.before.setdefault(broker, epoch)
 
-    def settle(self) -> None:
+    def all_events_handled(self) -> None:
         """The controller has handled all its events."""
         self.before = self.brokers or {}
         for key, has_failed in self.unsure.items():
@@ -187,7 +187,7 @@ class ControllerKnowledge:
         """A controller has handled all its events."""
         view = self._views.get(process)
         if view is not None:
-            view.settle()
+            view.all_events_handled()
 
     @staticmethod
     def _znodes_read(view: _View, event: ZnodesRead) -> None:

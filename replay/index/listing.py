@@ -36,7 +36,7 @@ class IndexSelection(Struct, frozen=True):
     kinds: tuple[str, ...] = ()
     term: int | None = None
 
-    def fits(self, one: ListedItem) -> bool:
+    def selects(self, one: ListedItem) -> bool:
         """Whether an item is selected."""
         return (
             all(each in one.subjects for each in self.subjects)

@@ -57,7 +57,7 @@ class RecordedPass(LogPass):
             if not seq % REPORTED_EVERY:
                 self._progress("making the index", seq, self._last)
                 take_done()
-            schedule.offer(seq, self._run.snapshot)
+            schedule.store_if_due(seq, self._run.snapshot)
 
     def _take(self, taken: NextEvent, order: int) -> None:
         folded = self._run.take(taken, order)

@@ -26,6 +26,7 @@ from replay.kafka_text.kafka_log import (
     ZooKeeperOutcome,
 )
 from replay.kafka_text.scala_text import collection, immutable_set, leader_and_isr, mk_string
+from replay.names import partition_name
 
 _FIRST_BY_TOPIC_ID: Final = 2
 
@@ -130,7 +131,7 @@ class IsrChangeLines(LogObserver):
             self.log.info(
                 CONTROLLER,
                 f"Failed to update ISR to {leader_and_isr(state)} for partition "
-                f"{name[0]}-{name[1]}, bad ZK version.",
+                f"{partition_name(*name)}, bad ZK version.",
             )
 
 

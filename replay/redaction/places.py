@@ -233,7 +233,7 @@ def string(names: Names, kind: str, text: str) -> str:
         case "known":
             return names.known("topic", text)
         case "any":
-            return names.any(text)
+            return names.of_any_kind(text)
         case "path":
             return path(names, text)
         case "address":

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from replay.description.phrases import some
+from replay.description.phrases import first_few
 from replay.diff.comparing import BASE, HEAD, Instance, Side
 from replay.diff.grouping import DecisionDivergence, RootDivergence
 from replay.diff.reports import sentences
@@ -69,7 +69,7 @@ def add_differing_decisions(report: Report, path: Path) -> None:
         if not _is_in(report, one):
             where = f"event {one.root.first.seq} at {iso_time(one.root.first.time_ns)}"
             raise ReplayError(f"{path} names {where}, which {report.path} does not have: {_AGAIN}")
-    sides = (sentences.side(BASE, diff.base), sentences.side(HEAD, diff.head))
+    sides = (sentences.version_line(BASE, diff.base), sentences.version_line(HEAD, diff.head))
     count = "" if found else "no decision of this log differs between "
     report.notes.append(
         f"refold diff: {count}{' and '.join(' '.join(one.split()) for one in sides)}."
@@ -100,7 +100,7 @@ def _name_in(diff: _Diff, report: Report, path: Path) -> str:
             if one.error:
                 raise ReplayError(f"{path} has no result for {one.log}: {one.error}")
             return one.log
-    names = some([one.log for one in diff.logs], ", ") or "no log"
+    names = first_few([one.log for one in diff.logs], ", ") or "no log"
     raise ReplayError(f"{path} compares {names}, not {report.path}: {_AGAIN}")
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from controller.core.election import UNCLEAN_LEADER
 from controller.core.values import counted
-from replay.description.phrases import broker_list, some
+from replay.description.phrases import broker_list, first_few
 from replay.report.document import Outage, ReportFinding, Severity
 from replay.report.reading import Procedure, Reading
 from replay.times import iso_time, nanoseconds_of
@@ -78,7 +78,7 @@ def _of_outages(reading: Reading, outages: Sequence[Outage]) -> Iterator[ReportF
         longest = max(group, key=lambda one: one.seconds)
         names = tuple(sorted(one.partition for one in group))
         when = _when_offline(reading, longest, is_one=len(group) == 1)
-        text = f"{some(names, ', ')} {when}: {_why_offline(reading, longest)}."
+        text = f"{first_few(names, ', ')} {when}: {_why_offline(reading, longest)}."
         at = longest.end_seq or reading.last_seq
         look_at = _command(reading, f"--partition {longest.partition} --at {at}")
         severity: Severity = "bad" if is_long else "warning"
@@ -225,7 +225,7 @@ def _of_failovers(failovers: Sequence[Procedure]) -> Iterator[ReportFinding]:
 
 def _at_the_end(reading: Reading) -> Iterator[ReportFinding]:
     for group in unhealthy(reading.history):
-        affects = f"; affects {some(group.affected, ', ')}" if group.affected else ""
+        affects = f"; affects {first_few(group.affected, ', ')}" if group.affected else ""
         text = f"Not well at the end of the log: {group.cause}{affects}."
         look_at = _command(reading, "--unhealthy")
         yield ReportFinding(

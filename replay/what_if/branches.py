@@ -44,7 +44,7 @@ class Futures(Struct, frozen=True):
     failed: int = 0
     runs: int = 0
 
-    def plus(self, other: "Futures") -> "Futures":
+    def __add__(self, other: "Futures") -> "Futures":
         """The sum of both."""
         return Futures(
             self.futures + other.futures,
@@ -63,10 +63,10 @@ def run_branch(branch: FutureRange) -> Futures:
         key = msgspec.json.encode(causes)
         if key in known:
             # A run is a function of its causes.
-            found = found.plus(structs.replace(known[key], runs=0))
+            found += structs.replace(known[key], runs=0)
         else:
             known[key] = _run_future(branch, causes)
-            found = found.plus(known[key])
+            found += known[key]
     return found
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from controller.core import znodes
 from controller.core.configuration import Configuration
 from controller.core.znodes import Name
+from replay.description.phrases import first_few
 from replay.explore.from_log.schedule import RunFromLog, Schedule
 from replay.explore.verdict import input_line
 from replay.names import partition_name
@@ -28,8 +29,6 @@ from replay.world.inputs import (
     Reassign,
 )
 
-_NAMES_MAX: Final = 5
-"""At most this many partitions are named."""
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -116,7 +115,8 @@ class Causes(Schedule):
     """Collects the causes of an incident. Unlike those of an exploration, times are exact, and
     nothing is left out.
 
-    The caller sets `seq` to the event that it reads, and calls `watched` for each watch event.
+    The caller sets `seq` to the event that it reads, and calls `znode_reported` for each watch
+    event.
     """
 
     def __init__(self, configuration: Configuration, history: ClusterHistory) -> None:
@@ -148,7 +148,7 @@ class Causes(Schedule):
             return
         self.found.append(ExternalCause(self.seq, one.at_ms, one))
 
-    def watched(self, ns: int, path: str, change: str) -> None:
+    def znode_reported(self, ns: int, path: str, change: str) -> None:
         """A watch event reported a znode: what is read because of it happened now."""
         # A broker writes the data of its registration again when its listeners are open.
         if change != "data":
@@ -252,9 +252,7 @@ def _act_in_words(act: Input) -> str:
 
 def _names(partitions: Sequence[Name]) -> str:
     names = [partition_name(topic, number) for topic, number in partitions]
-    shown = ", ".join(names[:_NAMES_MAX])
-    more = len(names) - _NAMES_MAX
-    return (shown or "all partitions") + (f" and {more} more" if more > 0 else "")
+    return first_few(names, ", ") if names else "all partitions"
 
 
 def causes_shown_by(causes: Iterable[ExternalCause], seq: int) -> list[ExternalCause]:

@@ -283,7 +283,7 @@ class _RecordedReader(_IncidentReader):
     def _note_causes(self, event: Recorded) -> None:
         match event.event:
             case WatchFired(path=path, change=change):
-                self.causes.watched(event.wall_ns, path, change)
+                self.causes.znode_reported(event.wall_ns, path, change)
             case ControlledShutdownReceived(broker=broker):
                 self.causes.stopping(event.wall_ns, broker)
             case TimerFired(timer=timer) if timer.startswith(REBALANCE):

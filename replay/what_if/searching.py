@@ -216,7 +216,7 @@ class _CurveSearch:
             done, _ = wait(pending, timeout=_POLL_S, return_when=FIRST_COMPLETED)
             for one in done:
                 seq = pending.pop(one)
-                self._found[seq] = self._found.get(seq, Futures()).plus(one.result())
+                self._found[seq] = self._found.get(seq, Futures()) + one.result()
             futures = sum(one.futures for one in self._found.values())
             self._progress("running futures", futures, self._expected)
 

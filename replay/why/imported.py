@@ -109,7 +109,7 @@ def history_at(
     return FactHistory(
         subject,
         cluster,
-        facts + followed.stuck(),
+        facts + followed.stuck_controller(),
         notes,
         settings,
         has_later_events=seq < log.reader.last_seq,

@@ -143,7 +143,7 @@ class MoveBuilder(Struct):
                 self.events[place] = (key, structs.replace(event, text=f"{event.text} and went on"))
 
     @property
-    def goes(self) -> str:
+    def in_words(self) -> str:
         """The original replicas, the target and the request, in words."""
         by = self.request or self.route
         goes = f"from {broker_list(self.origin)} to {broker_list(self.target)}"
@@ -152,7 +152,7 @@ class MoveBuilder(Struct):
     @property
     def found_text(self) -> str:
         """The text of the event for a move that the controller found under way."""
-        return f"found under way {self.goes}"
+        return f"found under way {self.in_words}"
 
     def build(self, partition: str) -> Move:
         """The move as plain values, with its history in the order of the log."""

@@ -166,7 +166,7 @@ class _MoveHistory:
                 self._add_others(move, self._elected_by)
             move.add_event(fact, "found", move.found_text)
         else:
-            move.add_event(fact, "begun", f"begun {move.goes}")
+            move.add_event(fact, "begun", f"begun {move.in_words}")
         self._moves.append(move)
 
     def _route(
@@ -247,7 +247,7 @@ class _MoveHistory:
             ended=record,
             has_record=True,
         )
-        text = f"refold found the record of a move {move.goes}, which was {outcome} before"
+        text = f"refold found the record of a move {move.in_words}, which was {outcome} before"
         move.add_event(record, "found", text)
         self._moves.append(move)
 

@@ -50,7 +50,7 @@ def history_of(
         found = follow_znodes(ZnodeHistory(log, subject), log, seq, progress)
         facts += [
             structs.replace(one, seq=NumberInLog(0, one.seq, name))
-            for one in (*found.facts, *found.stuck())
+            for one in (*found.facts, *found.stuck_controller())
             if one.epoch not in own
         ]
         cluster = cluster_of(found.view, seq, iso_time(found.wall_ns) if found.seq else "")

@@ -143,7 +143,7 @@ class ControllerProcess:
 
     def end_act(self) -> None:
         """Report the act, and crash if a crash point follows it."""
-        self._observer.acted(self.process, self.acts, self._what)
+        self._observer.controller_acted(self.process, self.acts, self._what)
         if self._crash_points:
             self._pass_crash_points(self.acts, is_before=False)
 

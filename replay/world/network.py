@@ -201,7 +201,7 @@ class Network:
         for arrival in self._paused.pop(process, ()):
             arrival()
 
-    def hold(self, sender: str, receiver: str, *, accepts: bool = False) -> None:
+    def hold_messages(self, sender: str, receiver: str, *, accepts: bool = False) -> None:
         """Deliver nothing from one process to another, until `release`. Neither side learns it.
         `accepts`: new connections are possible, and their messages wait."""
         link = self._link(sender, receiver)

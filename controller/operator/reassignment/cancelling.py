@@ -75,7 +75,7 @@ async def cancel_all(
     }
     report.data["rolled_back"] = pending_list(state, going_back)
     if not entries:
-        report.say(f"There are no pending reassignments in {znodes.REASSIGN_PARTITIONS}.")
+        report.print_line(f"There are no pending reassignments in {znodes.REASSIGN_PARTITIONS}.")
         others = [one for one in state.moving if state.route(one)]
         if others:
             report.warn(
@@ -89,7 +89,9 @@ async def cancel_all(
     if signal is None:
         _report_existing_cancel(report, state, entries)
         return
-    report.say(f"Rolling back the current pending reassignments {pending_map(state, going_back)}")
+    report.print_line(
+        f"Rolling back the current pending reassignments {pending_map(state, going_back)}"
+    )
     if force:
         _warn_force(report, state, going_back)
     if dry_run:
@@ -103,7 +105,7 @@ async def cancel_all(
         raise ReassignmentRefused(
             f"{REASSIGN_CANCEL} could not be written (ZooKeeper code {error})"
         )
-    report.say("Successfully submitted cancellation of reassignments.")
+    report.print_line("Successfully submitted cancellation of reassignments.")
     report.awaited = {one: state.origin(one) for one in going_back}
     report.brokers = _brokers(state, going_back)
     if state.controller.kind is ControllerKind.NONE:
@@ -230,7 +232,7 @@ async def remove_cancel(
     state = await cluster.admin.describe(())
     step = Write((Delete(REASSIGN_CANCEL, ANY_VERSION),))
     if not state.znodes.cancel_exists:
-        report.say(f"There is no znode {REASSIGN_CANCEL}.")
+        report.print_line(f"There is no znode {REASSIGN_CANCEL}.")
         return
     requested = {one for each in state.znodes.requests.values() for one in each.assignments}
     extra = state.znodes.extra.entries if state.is_interruptible else ()
@@ -254,7 +256,7 @@ async def remove_cancel(
         raise ReassignmentRefused(
             f"{REASSIGN_CANCEL} could not be removed (ZooKeeper code {error})"
         )
-    report.say(f"Successfully remove the znode {REASSIGN_CANCEL}.")
+    report.print_line(f"Successfully remove the znode {REASSIGN_CANCEL}.")
 
 
 async def cancel_listed(
@@ -287,8 +289,8 @@ async def cancel_listed(
             text = f"Error cancelling partition reassignment{plural} for:\n"
             raise ReassignmentRefused(text + "\n".join(lines))
         names = format_partitions(active)
-        report.say(f"Successfully cancelled partition reassignment{plural} for: {names}")
+        report.print_line(f"Successfully cancelled partition reassignment{plural} for: {names}")
     else:
-        report.say("None of the specified partition reassignments are active.")
+        report.print_line("None of the specified partition reassignments are active.")
     if not preserve_throttles:
         await clear_throttles(cluster.admin, report, state, targets)

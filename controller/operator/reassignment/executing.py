@@ -89,7 +89,7 @@ async def execute(
             cluster, report, state, targets, limits, additional=additional, dry_run=dry_run
         )
     elif _runs_already(state, targets):
-        report.say("There is an existing assignment running.")
+        report.print_line("There is an existing assignment running.")
         if state.znodes.cancel_exists:
             report.warn(CANCEL_EXISTS)
         if dry_run:
@@ -283,7 +283,7 @@ def _print_current(report: ProgressReport, state: ClusterState, targets: Targets
     """Print the assignment to go back to (currentPartitionReplicaAssignmentToString)."""
     current = state.origins(targets)
     report.data["rollback"] = as_document(current)
-    report.say(
+    report.print_line(
         f"Current partition replica assignment\n\n{write_targets(current)}\n\n"
         "Save this to use as the --reassignment-json-file option during rollback"
     )
@@ -293,14 +293,16 @@ def _print_rolled_back_first(report: ProgressReport, state: ClusterState, target
     again = {one: entry for one, entry in state.znodes.pending.entries.items() if one in targets}
     if again:
         report.data["rolled_back_first"] = [list(one) for one in again]
-        report.say(f"Rolling back the current pending reassignments {pending_map(state, again)}")
+        report.print_line(
+            f"Rolling back the current pending reassignments {pending_map(state, again)}"
+        )
 
 
 def _print_started(report: ProgressReport, targets: Targets, route: str) -> None:
     plural = "" if len(targets) == 1 else "s"
     report.data |= {"route": route, "submitted": [list(one) for one in sorted(targets)]}
     report.awaited = targets
-    report.say(
+    report.print_line(
         f"Successfully started partition reassignment{plural} for {format_partitions(targets)}"
     )
 

@@ -52,8 +52,8 @@ async def generate(
     proposed = propose(current, chosen, random.randrange, rack_aware=rack_aware)
     on_their_way = [one for one in current if state.route(one)]
     report.data |= {"current": as_document(current), "proposed": as_document(proposed)}
-    report.say(f"Current partition replica assignment\n{write_targets(current)}\n")
-    report.say(f"Proposed partition reassignment configuration\n{write_targets(proposed)}")
+    report.print_line(f"Current partition replica assignment\n{write_targets(current)}\n")
+    report.print_line(f"Proposed partition reassignment configuration\n{write_targets(proposed)}")
     if on_their_way:
         text = "being reassigned; their current assignment is the original one"
         report.warn(f"{format_partitions(on_their_way)}: {text}")

@@ -67,7 +67,7 @@ async def request(
     warn_unusable_records(report, state)
     current = state.origins(targets)
     report.data |= {"route": REASSIGNMENT_REQUESTS, "rollback": as_document(current)}
-    report.say(
+    report.print_line(
         f"Current partition replica assignment\n\n{write_targets(current)}\n\nSave this "
         "to use as the --reassignment-json-file option of another --request for a "
         "rollback"
@@ -84,7 +84,7 @@ async def request(
     for step in steps:
         await _add(cluster, step)
     plural = "" if len(parts) == 1 else f" in {len(parts)} parts"
-    report.say(f"Submitted the request{plural}.")
+    report.print_line(f"Submitted the request{plural}.")
     if state.controller.kind is ControllerKind.NONE:
         report.warn("there is no controller: refold handles the request when it takes the role")
     found = await _wait_for_outcomes(cluster, state, targets, timeout_ms)
@@ -177,13 +177,15 @@ def _report_outcomes(
         if what in (RequestResult.STARTED, RequestResult.CHANGED):
             identity = f"{records[partition].czxid:#x}"
             entry["czxid"] = identity
-            report.say(
+            report.print_line(
                 f"{name}: {what.value}, {reassignment_path(*partition)} has czxid {identity}"
             )
         elif what is RequestResult.DONE:
-            report.say(f"{name}: already done")
+            report.print_line(f"{name}: already done")
         elif what is RequestResult.WAITING:
-            report.say(f"{name}: the controller has not handled the request yet; it stays pending")
+            report.print_line(
+                f"{name}: the controller has not handled the request yet; it stays pending"
+            )
             report.status = NOT_DONE_YET
         else:
             report.warn(

@@ -78,7 +78,9 @@ async def _ask(
         error = await store.write(_step(state, part).operations)
         if error == OK:
             names = format_partitions(one.name for one in part)
-            report.say(f"Asked the controller to delete from broker {part[0].broker}: {names}")
+            report.print_line(
+                f"Asked the controller to delete from broker {part[0].broker}: {names}"
+            )
             return part
         if error not in (BAD_VERSION, NO_NODE):
             raise ReassignmentRefused(
@@ -142,7 +144,7 @@ async def _report_result(
     if deleted:
         plural = "" if len(deleted) == 1 else "s"
         size = format_bytes(sum(one.bytes for one in deleted))
-        report.say(f"Deleted {len(deleted)} replica{plural}, {size}.")
+        report.print_line(f"Deleted {len(deleted)} replica{plural}, {size}.")
     for path, deletion in left.items():
         report.status = NOT_DONE_YET
         report.warn(

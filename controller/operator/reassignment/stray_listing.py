@@ -87,7 +87,7 @@ async def list_strays(cluster: ClusterConnection, report: ProgressReport) -> Non
     found = await scan(cluster)
     report_strays(cluster, report, found)
     if found.uncovered:
-        report.say(_DELETE)
+        report.print_line(_DELETE)
         report.status = NOT_AS_REQUESTED
     elif found.strays or found.unreachable_deletions or not _is_whole(found):
         report.status = NOT_DONE_YET
@@ -110,12 +110,12 @@ def report_strays(cluster: ClusterConnection, report: ProgressReport, found: Str
     }
     count = len(found.strays)
     if not count:
-        report.say("No stray replicas found.")
+        report.print_line("No stray replicas found.")
     else:
         plural = "" if count == 1 else "s"
-        report.say(f"{count} stray replica{plural}, which no assignment contains:")
+        report.print_line(f"{count} stray replica{plural}, which no assignment contains:")
     for one in found.strays:
-        report.say(f"  {one.line}")
+        report.print_line(f"  {one.line}")
     for path, pending in found.unreachable_deletions.items():
         when = "does not answer"
         if pending.broker not in found.state.brokers:
@@ -124,7 +124,7 @@ def report_strays(cluster: ClusterConnection, report: ProgressReport, found: Str
                 "If the broker never registers, delete the znode"
             )
         names = format_partitions(pending.partitions)
-        report.say(f"Pending deletion of {names} ({path}): broker {pending.broker} {when}.")
+        report.print_line(f"Pending deletion of {names} ({path}): broker {pending.broker} {when}.")
     _warn(cluster, report, found)
 
 

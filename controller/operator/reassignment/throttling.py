@@ -121,7 +121,7 @@ async def set_throttle(
     """Set the throttle, if there is one."""
     if not limits:
         return
-    report.say(UNTIL_VERIFY)
+    report.print_line(UNTIL_VERIFY)
     for step in limits:
         try:
             await cluster.admin.configure(step)
@@ -129,7 +129,7 @@ async def set_throttle(
             report.warn(f"no throttle for {step.entity}: {fault}")
     rate = limits[-1].given[BROKER_KEYS[0]]
     report.data["throttle"] = int(rate)
-    report.say(f"The inter-broker throttle limit was set to {rate} B/s")
+    report.print_line(f"The inter-broker throttle limit was set to {rate} B/s")
 
 
 async def clear_throttles(
@@ -141,9 +141,9 @@ async def clear_throttles(
     brokers = throttled_before(state, targets, report.brokers)
     topics = sorted({topic for topic, _ in targets})
     text = f"Clearing broker-level throttles on broker{'' if len(brokers) == 1 else 's'}"
-    report.say(f"{text} {format_brokers(brokers)}")
+    report.print_line(f"{text} {format_brokers(brokers)}")
     text = f"Clearing topic-level throttles on topic{'' if len(topics) == 1 else 's'}"
-    report.say(f"{text} {','.join(topics)}")
+    report.print_line(f"{text} {','.join(topics)}")
     left: dict[str, list[str]] = {}
     for step in steps_to_clear(state, targets, report.brokers):
         try:
@@ -213,7 +213,7 @@ async def settle_throttles(
     command = _clearing_command(cluster, origins)
     report.data |= {"throttles_left": left, "clear_throttles_with": command}
     report.warn(f"throttles remain, because {why}: {_format_throttles(left)}")
-    report.say(f"Clear the throttles when no reassignment is in progress, with:\n{command}")
+    report.print_line(f"Clear the throttles when no reassignment is in progress, with:\n{command}")
 
 
 def _rolls_back(state: ClusterState, origins: Targets) -> bool:

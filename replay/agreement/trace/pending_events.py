@@ -105,7 +105,7 @@ class PendingEvents(Checkpointed):
     def __iter__(self) -> Iterator[Trigger]:
         return iter(list(self._pending))
 
-    def at(self, seq: int) -> None:
+    def advance_to(self, seq: int) -> None:
         """The log has reached a record."""
         self._seq = seq
 
@@ -134,7 +134,7 @@ class PendingEvents(Checkpointed):
         request = trigger.request.request if isinstance(trigger, ApiCall) else 0
         return ControllerStep(self._session, trigger_name(trigger), seq, request=request)
 
-    def hold(self, trigger: Trigger, paths: Sequence[str]) -> None:
+    def hold_until_write(self, trigger: Trigger, paths: Sequence[str]) -> None:
         """Let an event wait until the session writes one of these znodes.
 
         Without paths, the event waits until `release_unnamed`.

@@ -71,7 +71,7 @@ class DebugSession:
         self._around = EventsAround([])
         self._filter = ""
 
-    async def do(self, work: Callable[[Progress], Result], progress: Progress) -> Result:
+    async def run_in_thread(self, work: Callable[[Progress], Result], progress: Progress) -> Result:
         """Run some work in the thread. `progress` is called there. Raises CancelledError,
         ReplayError, LogError."""
 

@@ -107,7 +107,7 @@ class DecisionRecorder:
                     )
                 )
 
-    def settle(self, outcome: ZnodesWritten) -> None:
+    def mark_fenced(self, outcome: ZnodesWritten) -> None:
         """Mark the writes that were fenced."""
         first = self._writes.get(outcome.command)
         if first is None or FENCED not in outcome.errors:

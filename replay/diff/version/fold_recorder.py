@@ -87,7 +87,7 @@ class FoldRecorder(Struct):
     def take(self, event: Event) -> None:
         """Note an event that is about to be folded."""
         if isinstance(event, ZnodesWritten):
-            self.decisions.settle(event)
+            self.decisions.mark_fenced(event)
 
     def record(
         self,

@@ -94,7 +94,7 @@ def _record_decisions(folded: "_FoldedRange", recorder: FoldRecorder) -> int:
             recorder.decisions.record([issued], seq, turn, time_ns, "", causes)
             end_ns = max(end_ns, time_ns)
         for outcome in observer.fold.fenced:
-            recorder.decisions.settle(outcome)
+            recorder.decisions.mark_fenced(outcome)
     return end_ns
 
 

@@ -83,8 +83,8 @@ class AcknowledgedRecordsKept(Invariant):
     ) -> None:
         """A leader of an earlier leader epoch acknowledges a record where a newer one has
         acknowledged another: the earlier leader's record is lost."""
-        excuse = self.known.losses.excuse
-        if not excuse(one.name, one.offset, one.record, at, one.leader_epoch):
+        may_be_lost = self.known.losses.may_be_lost
+        if not may_be_lost(one.name, one.offset, one.record, at, one.leader_epoch):
             self.violated(
                 partition_name(*one.name),
                 f"record {one.record} at offset {one.offset} was acknowledged by the ISR "
@@ -107,8 +107,8 @@ class AcknowledgedRecordsKept(Invariant):
         if found == expected.record or self.known.is_queued(name[0]):
             # The deletion of a topic takes its records, one replica after the other.
             return True
-        excuse = self.known.losses.excuse
-        if excuse(name, offset, expected.record, expected.at, expected.leader_epoch):
+        may_be_lost = self.known.losses.may_be_lost
+        if may_be_lost(name, offset, expected.record, expected.at, expected.leader_epoch):
             del log.records[offset]
             return True
         self.violated(
@@ -174,7 +174,7 @@ class ReadRecordsStable(Invariant):
         if first is not None and first.record == record:
             return
         losses = self.known.losses
-        if first is not None and not losses.excuse(
+        if first is not None and not losses.may_be_lost(
             name, offset, first.record, first.at, first.leader_epoch
         ):
             self.violated(

@@ -93,7 +93,7 @@ class FetchSession:
 
     # Called by partitions
 
-    def mark(self, position: Position) -> None:
+    def position_changed(self, position: Position) -> None:
         """Something changed for a position: answer the fetch that waits."""
         self._ready[position.asked.name] = position
         if self._waiting:
@@ -104,9 +104,9 @@ class FetchSession:
         if self.is_follower:
             self._stale[position.asked.name] = position
         else:
-            self.mark(position)
+            self.position_changed(position)
 
-    def note(self, position: Position, partition: Partition) -> None:
+    def isr_changed(self, position: Position, partition: Partition) -> None:
         """The ISR of the partition is another one."""
         replica, name = self.replica, position.asked.name
         if replica in partition.remotes and replica not in partition.maximal_isr:
@@ -137,7 +137,7 @@ class FetchSession:
             position.partition = partition
             partition.readers[self] = position
             self._stale[name] = position
-            self.note(position, partition)
+            self.isr_changed(position, partition)
         if self._failure(position, partition) is not None:
             self._ready[name] = position
             self._release(partition)
@@ -252,7 +252,7 @@ class FetchSession:
         """Later fetches of the session say nothing about this partition."""
         remote = partition.remotes.get(self.replica)
         if remote is not None and remote.session is self:
-            remote.settle(partition.log.end)
+            remote.take_over_last_fetch(partition.log.end)
             remote.session = None
 
 

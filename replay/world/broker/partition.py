@@ -72,13 +72,13 @@ class Reader(FollowerSession, Protocol):
     def is_follower(self) -> bool:
         """Whether it is that of a follower."""
 
-    def mark(self, position: Position) -> None:
+    def position_changed(self, position: Position) -> None:
         """Something changed for a position."""
 
     def high_watermark_changed(self, position: Position) -> None:
         """The high watermark changed for a position."""
 
-    def note(self, position: Position, partition: "Partition") -> None:
+    def isr_changed(self, position: Position, partition: "Partition") -> None:
         """The ISR of the partition is another one."""
 
 
@@ -154,7 +154,7 @@ class Partition:
         end, now_us = self.log.end, context.clock.now_us
         self.log.start_epoch(state.leader_epoch, end)
         for remote in self.remotes.values():
-            remote.settle(end)
+            remote.take_over_last_fetch(end)
             remote.reset(now_us, end, is_new_leader, remote.id in state.isr)
         self.leader_epoch, self.epoch_start = state.leader_epoch, end
         self.leader, self.is_leader = context.id, True
@@ -208,7 +208,7 @@ class Partition:
 
     def _wake_readers(self) -> None:
         for session, position in list(self.readers.items()):
-            session.mark(position)
+            session.position_changed(position)
 
     # The leader's log
 
@@ -223,7 +223,7 @@ class Partition:
             return
         log, context = self.log, self._context
         for remote in self.remotes.values():
-            remote.settle(log.end)
+            remote.take_over_last_fetch(log.end)
         offset = log.append(self.leader_epoch, records)
         context.observer.appended(context.process, self.name, offset, self.leader_epoch, records)
         if acks == messages.ALL:
@@ -232,7 +232,7 @@ class Partition:
             respond(ProduceOutcome(codes.NONE, offset, self.leader_epoch, self.maximal_isr))
         for session, position in list(self.readers.items()):
             if session.is_follower:
-                session.mark(position)
+                session.position_changed(position)
         self._raise_high_watermark()
 
     def _is_under_min_isr(self, isr: tuple[int, ...]) -> bool:
@@ -371,7 +371,7 @@ class Partition:
 
     def _note_followers_outside(self) -> None:
         for session, position in self.readers.items():
-            session.note(position, self)
+            session.isr_changed(position, self)
 
     # The follower
 

@@ -88,7 +88,7 @@ class BrokerRun:
             self,
             environment.settings.session_timeout_ms,
         )
-        self._requests.use(self._zookeeper)
+        self._requests.set_client(self._zookeeper)
         self._registration = Registration(
             self._requests, spec.id, self._make_data, self._on_registered, self._exit_if_starting
         )

@@ -18,7 +18,7 @@ class ZooKeeperRequests:
         self._client: ProcessSession | None = None
         self._unanswered: list[tuple[Request, OnResults]] = []
 
-    def use(self, client: ProcessSession) -> None:
+    def set_client(self, client: ProcessSession) -> None:
         """Send requests with this client from now on."""
         self._client = client
 

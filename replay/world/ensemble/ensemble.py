@@ -121,7 +121,7 @@ class Ensemble:
         if where is not None:
             member = self._member(where)
             member.hang()
-            self.scheduler.after(ms * MS, member.wake)
+            self.scheduler.after(ms * MS, member.end_hang)
             return
         if self._deferred is None:
             self._deferred = deque()  # bounded by the hang

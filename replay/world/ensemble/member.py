@@ -74,7 +74,7 @@ class Member:
             self._deferred = deque()  # bounded by the hang
         self._settle()
 
-    def wake(self) -> None:
+    def end_hang(self) -> None:
         """Apply the transactions that are due, then do what was deferred, in order."""
         deferred, self._deferred = self._deferred, None
         self._settle()

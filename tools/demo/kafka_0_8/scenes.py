@@ -147,7 +147,7 @@ async def expired_leader(brokers: Brokers) -> None:
         await administration.create_topic(brokers.zookeeper, "ledger", {0: (old, 1, 2)})
         await brokers.until_in_sync(name, {old, 1, 2})
         await brokers.client.produce(name, [b"committed"], -1)
-        proxy.deafen()
+        proxy.answer_only_pings()
         brokers.stage.say(f"the session of {broker.name} expires; it leads ledger-0, and is deaf")
 
         async def replaced() -> bool:

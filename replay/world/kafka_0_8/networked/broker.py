@@ -265,7 +265,7 @@ class _Run:
         self._reads[id] = found
         self._session.submit(id, ReadZnodes(paths))
 
-    def hold(self, name: Name, until_us: int, ask_again: Callable[[], None]) -> None:
+    def hold_fetch(self, name: Name, until_us: int, ask_again: Callable[[], None]) -> None:
         """Keep a fetch without records until there are some, at the latest until `until_us`."""
         held = _HeldFetch(ask_again)
         self._held.setdefault(name, []).append(held)

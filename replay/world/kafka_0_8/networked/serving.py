@@ -57,7 +57,7 @@ class ServingBroker(Protocol):
     def read_znodes(self, paths: tuple[str, ...], found: Callable[[ZnodesRead], None]) -> None:
         """Read znodes for a client."""
 
-    def hold(self, name: Name, until_us: int, ask_again: Callable[[], None]) -> None:
+    def hold_fetch(self, name: Name, until_us: int, ask_again: Callable[[], None]) -> None:
         """A fetch found no records: ask again when there are some, at the latest at `until_us`."""
 
     def partition(self, name: Name) -> Partition | None:
@@ -117,7 +117,7 @@ class ServedConnection:
         def respond(response: Response, records: Sequence[int]) -> None:
             assert isinstance(response, RespondFetch)
             if response.error == codes.NONE and not records and host.clock.now_us < until_us:
-                host.hold(message.name, until_us, ask_again)
+                host.hold_fetch(message.name, until_us, ask_again)
                 return
             found = tuple(records)
             answer = ReplicaFetchResponse(

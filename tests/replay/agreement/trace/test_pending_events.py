@@ -92,7 +92,7 @@ def test_held_event_is_not_returned_until_it_is_released() -> None:
     """Otherwise the event would be taken and put back repeatedly."""
     events = pending(BrokerLogIndex(iter(()), "", Tree().view), REQUEST)
     assert events.next_unlogged() == REQUEST
-    events.hold(REQUEST, [STATE])
+    events.hold_until_write(REQUEST, [STATE])
     assert events.next_unlogged() is None
     assert events.release([STATE], lambda: {STATE}) == REQUEST
     assert events.next_unlogged() == REQUEST
@@ -107,7 +107,7 @@ def test_request_that_is_not_held_is_returned_first() -> None:
 
     other = ApiCall(AlterPartitionReceived(2, 3, 1, 7, []))
     events = pending(Answered(iter(()), "", Tree().view), REQUEST, other)
-    events.hold(REQUEST, [STATE])
+    events.hold_until_write(REQUEST, [STATE])
     assert events.next_unlogged() == other
 
 
