@@ -69,7 +69,7 @@ class Member:
         self._settle()
 
     def hang(self) -> None:
-        """Do nothing until `wake`."""
+        """Do nothing until `end_hang`."""
         if self._deferred is None:
             self._deferred = deque()  # bounded by the hang
         self._settle()
