@@ -12,7 +12,7 @@ from replay.agreement.assumptions import NO_ASSUMPTIONS, Assumptions
 from replay.agreement.comparison import conformance_checker_of, lost_replies, read_records
 from replay.agreement.conformance_result import ConformanceResult
 from replay.agreement.gap_free_ranges import gap_free_ranges
-from replay.agreement.logs.index import Index
+from replay.agreement.logs.index import BrokerLogIndex
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.agreement.trace.shadow_fold import ShadowFold
 from replay.checkpoint import AppendOnly, Checkpointed
@@ -95,7 +95,7 @@ class ShadowedRange(NamedTuple, Generic[Observer]):
     that stood for election, each with the observer of its fold."""
 
     log: ImportedLog
-    log_index: Index
+    log_index: BrokerLogIndex
     agreement: ConformanceResult
     sessions: list[tuple[ControllerTrace, Observer]]
 

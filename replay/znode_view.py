@@ -173,7 +173,7 @@ class Watches(Checkpointed):
         self._data: set[str] = set()
         self._children: set[str] = set()
 
-    def arm(self, command: Read, view: ZnodeView) -> None:
+    def set_for_read(self, command: Read, view: ZnodeView) -> None:
         """Set the watches that a read asks for."""
         match command:
             case ReadChildren(path=path, watch=True):

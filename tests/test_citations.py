@@ -212,7 +212,7 @@ def test_key_is_resolved_to_its_anchor(text: str, expected: list[str]) -> None:
         ("ConformanceChecker.take_settled", True),
         ("agreement.forking", True),
         ("agreement.forked", False),
-        ("agreement.logs.Index", True),
+        ("agreement.logs.BrokerLogIndex", True),
         ("replay/agreement", True),
         ("replay/disagreement", False),
         ("agreement/forking.py", True),

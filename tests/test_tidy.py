@@ -105,6 +105,23 @@ TESTED_ELSEWHERE = {
 }
 """Packages without tests in the folder of their path, and where their tests are: the declarations
 of APIs are compared with the endpoint; the tools generate what other tests read."""
+SHARED_CLASS_NAMES = {
+    "the design of Kafka 0.8 and the design with a controller": {
+        *("Broker", "BrokerEnvironment", "ClusterStatus", "Coverage", "Partition"),
+        *("ServedConnection", "Startup", "Unreachable"),
+    },
+    "a client or a server, and its simulation": {
+        *("BrokerChannels", "Connection", "Disk", "FetchResponse", "Ping", "ProduceResponse"),
+        *("Sync", "Watches", "Znode", "ZooKeeperClient"),
+    },
+    "an operation of ZooKeeper, requested, simulated or in its transaction log": {
+        *("Check", "CloseSession", "Create", "CreateSession", "Delete", "Multi", "SetData"),
+        "Transaction",
+    },
+    "a part of a program, changed by a version or a mutation": {"Function", "Value"},
+    "a file of a log, with events or with the records of a topic": {"Segment"},
+}
+"""Names that classes of several modules may have, because they are one concept."""
 FORBIDDEN_IN_FILES = {
     "a folder of one machine": re.compile(r"(?<![\w.])/(?:home|root|work|Users)/[\w.-]+/"),
     "the host of a package registry": re.compile(
@@ -158,6 +175,18 @@ def test_modules_are_short() -> None:
         for module in modules(*CODE)
     }
     assert not {module: count for module, count in lines.items() if count > MODULE_LINES_MAX}
+
+
+def test_public_classes_of_two_modules_have_different_names() -> None:
+    modules_of: dict[str, list[str]] = {}
+    for module in modules(*SHIPPED, "tools"):
+        for node in tree_of(module).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                modules_of.setdefault(node.name, []).append(at(module, node))
+    several = {name: found for name, found in modules_of.items() if len(found) > 1}
+    shared = set().union(*SHARED_CLASS_NAMES.values())
+    assert {name: found for name, found in several.items() if name not in shared} == {}
+    assert shared - several.keys() == set(), "remove these names from SHARED_CLASS_NAMES"
 
 
 def test_each_name_that_vulture_ignores_is_needed() -> None:

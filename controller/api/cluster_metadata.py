@@ -31,7 +31,7 @@ class MetadataQuery(Struct, frozen=True):
     with_cluster_operations: bool = False
 
 
-class PartitionMetadata(Struct, frozen=True, array_like=True, gc=False):
+class AnnouncedPartition(Struct, frozen=True, array_like=True, gc=False):
     """A partition as brokers know it. `leader`: NO_LEADER if there is none, or it is not alive."""
 
     error: int
@@ -51,7 +51,7 @@ class TopicMetadata(Struct, frozen=True, array_like=True):
     name: str | None
     id: bytes | None = None
     is_internal: bool = False
-    partitions: tuple[PartitionMetadata, ...] = ()
+    partitions: tuple[AnnouncedPartition, ...] = ()
     operations: int | None = None
 
 

@@ -33,7 +33,7 @@ from controller.operator.reassignment.documents import read_brokers, read_target
 from controller.operator.reassignment.errors import BadInput, ReassignmentRefused
 from controller.operator.reassignment.generating import generate
 from controller.operator.reassignment.listing import list_reassignments
-from controller.operator.reassignment.report import DONE, REFUSED, UNUSABLE, Report
+from controller.operator.reassignment.report import DONE, REFUSED, UNUSABLE, ProgressReport
 from controller.operator.reassignment.throttling import settle_throttles
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -50,7 +50,7 @@ def reassign(given: dict[str, Any]) -> None:
     replicas, changed, not started), or stray replicas exist.
     """
     as_json = given["json"]
-    report = Report(
+    report = ProgressReport(
         action_of(given), _silent if as_json else typer.echo, _silent if as_json else _to_stderr
     )
     try:
@@ -79,7 +79,7 @@ def _to_stderr(line: str) -> None:
     typer.echo(line, err=True)
 
 
-async def _run_action(action: str, given: dict[str, Any], report: Report) -> None:
+async def _run_action(action: str, given: dict[str, Any], report: ProgressReport) -> None:
     """Read the files, then connect and run the action. Raises OperatorError."""
     report.data["dry_run"] = given["dry-run"]
     do = _prepare_action(action, given, report)
@@ -109,7 +109,7 @@ def _may_settle_throttles(given: dict[str, Any]) -> bool:
 
 
 def _prepare_action(
-    action: str, given: dict[str, Any], report: Report
+    action: str, given: dict[str, Any], report: ProgressReport
 ) -> Callable[[ClusterConnection], Any]:
     """Read the files that the action needs, and return it as a function of the cluster. Raises
     BadInput."""

@@ -11,7 +11,7 @@ from controller import structured_log
 from controller.daemon.errors import DaemonError
 from controller.daemon.startup import run
 from controller.operator.errors import StartRefused
-from controller.settings.settings import LoadedSettings, Sources
+from controller.settings.settings import LoadedSettings, SettingSources
 from eventstore.errors import LogError
 
 _GAVE_UP: Final = 1
@@ -20,7 +20,9 @@ _REFUSED: Final = 2
 logger = logging.getLogger(__name__)
 
 
-def run_daemon(loaded: LoadedSettings, sources: Sources, snapshot_command: Sequence[str]) -> None:
+def run_daemon(
+    loaded: LoadedSettings, sources: SettingSources, snapshot_command: Sequence[str]
+) -> None:
     """Run the daemon until it ends, and log why it gave up or refused to start.
 
     `sources` are read again at SIGHUP. `snapshot_command` makes the snapshots of a log, see

@@ -10,7 +10,13 @@ from typing import Annotated, Any, NamedTuple, TypedDict, TypeVar, get_type_hint
 import typer
 
 from controller.settings.errors import SettingsError
-from controller.settings.settings import ClusterAccess, LoadedSettings, Sources, access_of, load
+from controller.settings.settings import (
+    ClusterAccess,
+    LoadedSettings,
+    SettingSources,
+    access_of,
+    load,
+)
 from controller.settings.sources import RawSetting
 from controller.settings.table import SETTINGS
 
@@ -111,9 +117,9 @@ class GivenSettings(NamedTuple):
         have none."""
         return self._read_or_exit(partial(load, fallbacks=fallbacks))
 
-    def sources(self) -> Sources:
+    def sources(self) -> SettingSources:
         """The places from which the settings can be read again."""
-        return Sources(self.flags, os.environ, self.config)
+        return SettingSources(self.flags, os.environ, self.config)
 
     def access(self) -> ClusterAccess:
         """Read only the access to ZooKeeper and the brokers; no other setting needs to be given."""

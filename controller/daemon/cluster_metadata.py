@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from controller.api.cluster_metadata import (
+    AnnouncedPartition,
     ClusterMetadata,
     MetadataQuery,
-    PartitionMetadata,
     RequestedTopic,
     TopicMetadata,
 )
@@ -165,7 +165,7 @@ class _Answer:
             self._topic_operations(topic.name),
         )
 
-    def _of_partition(self, partition: Partition) -> PartitionMetadata:
+    def _of_partition(self, partition: Partition) -> AnnouncedPartition:
         state = partition.leadership
         assert state is not None, "such partitions are left out"
         error, leader = NONE, state.leader
@@ -174,7 +174,7 @@ class _Answer:
             error = LISTENER_NOT_FOUND if is_alive else LEADER_NOT_AVAILABLE
             leader = NO_LEADER
         offline = [one for one in partition.replicas if not self._is_online(one, partition)]
-        return PartitionMetadata(
+        return AnnouncedPartition(
             error,
             partition.number,
             leader,

@@ -49,7 +49,7 @@ from controller.daemon.encoding_ahead import EncodingAhead
 from controller.daemon.event_queue import EventQueue
 from controller.daemon.garbage import DroppedTopics, GarbageCollection
 from controller.daemon.notices import NoticeLog, log_session
-from controller.daemon.peers import Channels, Endpoint, ZooKeeper
+from controller.daemon.peers import ChannelsInterface, EndpointInterface, ZooKeeperInterface
 from controller.daemon.progress import LoopProgress
 from controller.daemon.timers import Timers
 from controller.event_log.housekeeping import Housekeeping
@@ -108,9 +108,9 @@ class Daemon:
         fold: Fold,
         log: LogWriter,
         inbox: Inbox,
-        zookeeper: ZooKeeper,
-        channels: Channels,
-        endpoint: Endpoint,
+        zookeeper: ZooKeeperInterface,
+        channels: ChannelsInterface,
+        endpoint: EndpointInterface,
         housekeeping: Housekeeping,
         session_timeout_ms: int,
     ) -> None:
@@ -170,7 +170,7 @@ class Daemon:
             while self._stop is None:
                 await self._inbox.wait(_QUIET_SECONDS)
                 events = self._inbox.take(self._log.tip.last_seq, self._fold.term)
-                self.progress.took(events)
+                self.progress.events_taken(events)
                 if events or self._appender.has_commands:
                     await self._appender.append(events)
                 garbage.dropped.free_some()
@@ -204,7 +204,7 @@ class Daemon:
         match issued.command:
             case Notice() as notice:
                 self.notices.log(notice, issued)
-                self.progress.noted(notice)
+                self.progress.notice_issued(notice)
             case Stop() as stop:
                 self._stop = stop
             case StartTimer(timer=timer, delay_ms=delay_ms):

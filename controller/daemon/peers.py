@@ -17,7 +17,7 @@ from controller.core.commands import (
 from controller.core.values import Broker
 
 
-class ZooKeeper(Protocol):
+class ZooKeeperInterface(Protocol):
     """The interface of the ZooKeeper connection."""
 
     @property
@@ -34,7 +34,7 @@ class ZooKeeper(Protocol):
         """Close the session and the connection."""
 
 
-class Channels(Protocol):
+class ChannelsInterface(Protocol):
     """The interface of the broker channels."""
 
     def open(self, command: OpenChannel, /) -> None:
@@ -61,7 +61,7 @@ class Channels(Protocol):
         """Send requests until cancelled."""
 
 
-class Endpoint(Protocol):
+class EndpointInterface(Protocol):
     """The interface of the Kafka protocol endpoint."""
 
     def answer(self, answer: ApiResponse, /) -> None:

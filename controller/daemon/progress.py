@@ -50,7 +50,7 @@ class LoopProgress:
         left = self._taken[self._folded :]
         return left[0].mono_ns if left else None
 
-    def took(self, events: Sequence[Recorded]) -> None:
+    def events_taken(self, events: Sequence[Recorded]) -> None:
         """The loop has taken these events from the inbox."""
         self._taken, self._folded = events, 0
 
@@ -61,7 +61,7 @@ class LoopProgress:
                 self.last_decision, self.decided_ns = one, cause.wall_ns
                 break
 
-    def noted(self, notice: Notice) -> None:
+    def notice_issued(self, notice: Notice) -> None:
         """The fold has issued this notice."""
         if notice.code == _RESIGNED:
             self._resigned = notice.text

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from controller import structured_log
 from controller.daemon.service_manager import ServiceManager
 from controller.settings.errors import SettingsError
-from controller.settings.settings import Settings, Sources
+from controller.settings.settings import Settings, SettingSources
 from controller.settings.table import RELOADED
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class SettingsReloader:
     """Reads the settings again at SIGHUP. Raises SettingsError if the file was deleted since the
     start."""
 
-    def __init__(self, sources: Sources, service_manager: ServiceManager) -> None:
+    def __init__(self, sources: SettingSources, service_manager: ServiceManager) -> None:
         self._sources = sources
         self._texts = sources.texts()
         self._service_manager = service_manager

@@ -55,7 +55,7 @@ from controller.operator.start_checks import (
     with_brokers_min_insync_replicas,
 )
 from controller.operator.status import BrokerStatus, ZooKeeperStatus
-from controller.settings.settings import Settings, Sources
+from controller.settings.settings import Settings, SettingSources
 from controller.zookeeper.connection import ZooKeeperConnection
 from controller.zookeeper.session import SessionSettings
 from controller.zookeeper.session_channel import session_channel
@@ -74,7 +74,7 @@ class ManagementInterface:
     """What others see of this process, from its start on: the status, the probes, the service
     manager."""
 
-    def __init__(self, settings: Settings, sources: Sources) -> None:
+    def __init__(self, settings: Settings, sources: SettingSources) -> None:
         self.status = StatusSource(settings.broker_id, str(settings.zookeeper))
         self.probes = Probes()
         self.probes.unready = self._unready
@@ -96,7 +96,7 @@ class ManagementInterface:
         return "" if self.status.is_prepared else "the standby reads the cluster"
 
 
-async def run(settings: Settings, sources: Sources, snapshot_command: Sequence[str]) -> None:
+async def run(settings: Settings, sources: SettingSources, snapshot_command: Sequence[str]) -> None:
     """Run the controller, or wait for the role, until SIGTERM, SIGINT or an error. A second signal
     ends the process at once. `sources` are read again at SIGHUP. `snapshot_command` makes the
     snapshots of a log, see Housekeeping.

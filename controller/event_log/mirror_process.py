@@ -18,7 +18,7 @@ from controller.settings.client_options import client_options
 from controller.settings.errors import SettingsError
 from eventstore.errors import LogError
 from eventstore.mirror.publishing import MirrorEvent, Publisher
-from eventstore.mirror.topic import Topic
+from eventstore.mirror.topic import MirrorTopic
 
 _SHUTDOWN_S: Final = 10.0
 """How long the process may continue after its input has ended."""
@@ -52,7 +52,7 @@ def main() -> int:
 
 async def _run_mirror(task: MirrorTask) -> int:
     options = client_options(Path(task.config) if task.config else None, MIRROR_CONFIG)
-    topic = Topic(task.topic, {**options, "bootstrap_servers": task.servers})
+    topic = MirrorTopic(task.topic, {**options, "bootstrap_servers": task.servers})
     publisher = Publisher(Path(task.parent), topic, _report)
     ending = anyio.Event()
     status = 0

@@ -165,6 +165,6 @@ class Broker:
             self.unread[path] = None
             self.start_periodic(READ_TIMER, self.configuration.retry_ms, rules.READ_AGAIN)
 
-    def led(self) -> list[Partition]:
+    def led_partitions(self) -> list[Partition]:
         """The partitions whose leader this broker is."""
         return [one for one in self.partitions.values() if one.is_leader]

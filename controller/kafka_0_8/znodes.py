@@ -40,7 +40,7 @@ class PartitionZnode(NamedTuple):
     kind: str
 
 
-class Leader(NamedTuple):
+class LeaderZnode(NamedTuple):
     """The content of a leader znode."""
 
     broker: int
@@ -169,11 +169,11 @@ def read_brokers(path: str, data: bytes | None) -> tuple[int, ...]:
     return _brokers(path, _text(path, data, _LIST), _LIST)
 
 
-def read_leader(path: str, data: bytes | None) -> Leader:
+def read_leader(path: str, data: bytes | None) -> LeaderZnode:
     """A leader and its epoch."""
     what = "a broker id and a leader epoch such as 1;7"
     broker, _, epoch = _text(path, data, what).partition(";")
-    return Leader(_number(path, broker, what), _number(path, epoch, what))
+    return LeaderZnode(_number(path, broker, what), _number(path, epoch, what))
 
 
 def read_isr(path: str, data: bytes | None) -> Isr:
@@ -211,7 +211,7 @@ def write_brokers(brokers: tuple[int, ...]) -> bytes:
     return ",".join(map(str, brokers)).encode()
 
 
-def write_leader(leader: Leader) -> bytes:
+def write_leader(leader: LeaderZnode) -> bytes:
     """A leader and its epoch."""
     return f"{leader.broker};{leader.epoch}".encode()
 

@@ -16,7 +16,7 @@ from controller.core.commands import CancelTimer, CommandId, Notice, StartTimer
 from controller.core.events import SessionExpired, TimerFired
 from controller.daemon.appending import LogAppender
 from controller.daemon.notices import log_notice, log_session
-from controller.daemon.peers import ZooKeeper
+from controller.daemon.peers import ZooKeeperInterface
 from controller.daemon.timers import Timers
 from controller.event_log.writer_thread import WriterThread
 from controller.kafka_0_8.commands import (
@@ -44,7 +44,7 @@ from controller.kafka_0_8_broker.disk import Disk
 from controller.kafka_0_8_broker.fetching import Fetching
 from controller.kafka_0_8_broker.inbox import BrokerInbox
 from controller.kafka_0_8_broker.messages import FetchResponse, ProduceResponse
-from controller.kafka_0_8_broker.server import Server
+from controller.kafka_0_8_broker.server import BrokerServer
 from eventstore.writer import LogWriter
 
 _QUIET_SECONDS: Final = 0.2
@@ -61,7 +61,7 @@ class RunningBroker:
         self,
         configuration: BrokerConfiguration,
         inbox: BrokerInbox,
-        zookeeper: ZooKeeper,
+        zookeeper: ZooKeeperInterface,
         log: LogWriter,
         disk: Disk,
         session_timeout_ms: int,
@@ -78,7 +78,7 @@ class RunningBroker:
         self._disk_thread = WriterThread("records")
         self._disk_fault: BaseException | None = None
         self._timers = Timers(lambda timer: inbox.put(TimerFired(timer), f"timer:{timer}"))
-        self._server = Server(configuration.host, configuration.port, inbox.put)
+        self._server = BrokerServer(configuration.host, configuration.port, inbox.put)
         self._fetching = Fetching(configuration.broker_id, inbox.put)
         self._stop = anyio.Event()
 

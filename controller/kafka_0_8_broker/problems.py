@@ -26,7 +26,7 @@ class Problem(NamedTuple):
     is_unreadable: bool = False
 
 
-class Tree:
+class ClusterZnodes:
     """The znodes of a cluster. `contents`: the content of each znode by its path; `denied`: those
     that may not be read, and whose children are unknown."""
 
@@ -61,7 +61,7 @@ class Tree:
         return [(one, number) for one in topics for number in self.numbers(znodes.topic_path(one))]
 
 
-def problems_of(tree: Tree) -> dict[str, Problem]:
+def problems_of(tree: ClusterZnodes) -> dict[str, Problem]:
     """The problems of a cluster's znodes, by path."""
     found = [
         *(Problem(path, _DENIED, is_unreadable=True) for path in tree.denied),
@@ -75,14 +75,14 @@ def problems_of(tree: Tree) -> dict[str, Problem]:
     return {one.path: one for one in found}
 
 
-def _strange_children(tree: Tree) -> Iterator[Problem]:
+def _strange_children(tree: ClusterZnodes) -> Iterator[Problem]:
     for child in tree.children(ROOT):
         path = f"{ROOT}/{child}"
         if path not in _TOP:
             yield Problem(path, _UNKNOWN)
 
 
-def _epoch(tree: Tree) -> Iterator[Problem]:
+def _epoch(tree: ClusterZnodes) -> Iterator[Problem]:
     path = znodes.EPOCH
     if tree.contents.get(path) == znodes.NO_EPOCH_CONTENT or (
         tree.lacks(path) and tree.children(znodes.TOPICS)
@@ -93,7 +93,7 @@ def _epoch(tree: Tree) -> Iterator[Problem]:
     yield from _content(tree, path, lambda _, data: znodes.read_epoch(data), what_happens)
 
 
-def _registrations(tree: Tree) -> Iterator[Problem]:
+def _registrations(tree: ClusterZnodes) -> Iterator[Problem]:
     for path, number in _numbered_children(tree, znodes.BROKER_IDS):
         if number is None:
             yield Problem(path, "is not named by a broker id; delete it")
@@ -102,7 +102,7 @@ def _registrations(tree: Tree) -> Iterator[Problem]:
             yield from _content(tree, path, znodes.read_address, what_to_do)
 
 
-def _queues(tree: Tree) -> Iterator[Problem]:
+def _queues(tree: ClusterZnodes) -> Iterator[Problem]:
     for queue, number in _numbered_children(tree, znodes.STATE):
         if number is None:
             yield Problem(queue, "is not named by a broker id; delete it")
@@ -118,7 +118,7 @@ def _queues(tree: Tree) -> Iterator[Problem]:
             yield from _content(tree, path, znodes.read_state_change, what_to_do)
 
 
-def _topics(tree: Tree) -> Iterator[Problem]:
+def _topics(tree: ClusterZnodes) -> Iterator[Problem]:
     for topic in tree.children(znodes.TOPICS):
         parent = znodes.topic_path(topic)
         if not tree.children(parent) and parent not in tree.denied:
@@ -130,7 +130,7 @@ def _topics(tree: Tree) -> Iterator[Problem]:
                 yield from _partition(tree, (topic, number))
 
 
-def _partition(tree: Tree, name: Name) -> Iterator[Problem]:
+def _partition(tree: ClusterZnodes, name: Name) -> Iterator[Problem]:
     parent = znodes.partition_path(*name)
     replicas = znodes.replicas_path(*name)
     readers: dict[str, Reader] = {
@@ -152,7 +152,7 @@ def _partition(tree: Tree, name: Name) -> Iterator[Problem]:
     yield from _leader_problems(tree, name)
 
 
-def _leader_problems(tree: Tree, name: Name) -> Iterator[Problem]:
+def _leader_problems(tree: ClusterZnodes, name: Name) -> Iterator[Problem]:
     """The leader of a partition is not registered, or its partition has no ISR."""
     path, isr = znodes.leader_path(*name), znodes.isr_path(*name)
     try:
@@ -171,12 +171,12 @@ def _leader_problems(tree: Tree, name: Name) -> Iterator[Problem]:
         yield Problem(isr, f"{text} that have all committed records, such as {_example(leader)}")
 
 
-def _example(leader: znodes.Leader) -> str:
+def _example(leader: znodes.LeaderZnode) -> str:
     isr = znodes.Isr((leader.broker,), leader.epoch)
     return znodes.write_isr(isr).decode()
 
 
-def _unassigned_isr(tree: Tree, name: Name) -> Iterator[Problem]:
+def _unassigned_isr(tree: ClusterZnodes, name: Name) -> Iterator[Problem]:
     """A member of the ISR is not an assigned replica: it cannot become leader (E-01)."""
     path, replicas = znodes.isr_path(*name), znodes.replicas_path(*name)
     try:
@@ -192,7 +192,7 @@ def _unassigned_isr(tree: Tree, name: Name) -> Iterator[Problem]:
         yield Problem(path, f"{what}; correct it, or {replicas}")
 
 
-def _reassignments(tree: Tree) -> Iterator[Problem]:
+def _reassignments(tree: ClusterZnodes) -> Iterator[Problem]:
     for topic in tree.children(znodes.REASSIGNED):
         parent = znodes.reassigned_topic_path(topic)
         if tree.lacks(znodes.topic_path(topic)):
@@ -208,13 +208,13 @@ def _reassignments(tree: Tree) -> Iterator[Problem]:
                 yield from _strangers(tree, path)
 
 
-def _numbered_children(tree: Tree, parent: str) -> Iterator[tuple[str, int | None]]:
+def _numbered_children(tree: ClusterZnodes, parent: str) -> Iterator[tuple[str, int | None]]:
     """The children of a znode with their numbers; None if a child is not named by a number."""
     for child in tree.children(parent):
         yield f"{parent}/{child}", parse_natural(child)
 
 
-def _content(tree: Tree, path: str, read: Reader, what_to_do: str) -> Iterator[Problem]:
+def _content(tree: ClusterZnodes, path: str, read: Reader, what_to_do: str) -> Iterator[Problem]:
     """The znode cannot be read, or has children."""
     if path not in tree.contents:
         return
@@ -227,7 +227,7 @@ def _content(tree: Tree, path: str, read: Reader, what_to_do: str) -> Iterator[P
         yield Problem(f"{path}/{child}", _UNKNOWN)
 
 
-def _strangers(tree: Tree, path: str) -> Iterator[Problem]:
+def _strangers(tree: ClusterZnodes, path: str) -> Iterator[Problem]:
     """A list of replicas names brokers that were never added."""
     known = tree.numbers(znodes.STATE)
     try:

@@ -42,7 +42,7 @@ class _Client(NamedTuple):
     slots: asyncio.Semaphore
 
 
-class Server:
+class BrokerServer:
     """Accepts connections on host:port while its block runs."""
 
     def __init__(self, host: str, port: int, on_request: OnRequest) -> None:

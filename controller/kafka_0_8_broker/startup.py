@@ -42,7 +42,7 @@ EVENTS: Final = "events"
 _MS_PER_S: Final = 1000
 
 
-class BrokerSettings(Struct, frozen=True):
+class Broker08Settings(Struct, frozen=True):
     """What one broker needs. Only `configuration` affects decisions."""
 
     configuration: BrokerConfiguration
@@ -51,7 +51,7 @@ class BrokerSettings(Struct, frozen=True):
     data: Path
 
 
-async def run_broker(settings: BrokerSettings) -> None:
+async def run_broker(settings: Broker08Settings) -> None:
     """Run a broker until SIGTERM or SIGINT. Raises Broker08Error, DaemonError or LogError."""
     try:
         settings.data.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ def _on_signals(stop: Callable[[], None]) -> None:
         asyncio.get_running_loop().add_signal_handler(one, stop)
 
 
-async def _require_free_id(settings: BrokerSettings) -> None:
+async def _require_free_id(settings: Broker08Settings) -> None:
     """Refuse an id that is registered at another address, once ZooKeeper answers
     (docs/design-0.8.md#lost-records). Raises Broker08Error."""
     one = settings.configuration
@@ -89,7 +89,7 @@ async def _require_free_id(settings: BrokerSettings) -> None:
         )
 
 
-async def _registration(settings: BrokerSettings, path: str) -> ZnodeColumns:
+async def _registration(settings: Broker08Settings, path: str) -> ZnodeColumns:
     """The registration of a broker, once ZooKeeper answers."""
     is_reported = False
     while True:
@@ -107,7 +107,7 @@ async def _registration(settings: BrokerSettings, path: str) -> ZnodeColumns:
             return found
 
 
-async def _run_with_log(settings: BrokerSettings) -> None:
+async def _run_with_log(settings: Broker08Settings) -> None:
     disk = Disk(settings.data / RECORDS)
     folder = run_folder(settings.data / EVENTS, time.time_ns())
     with LogWriter.create(folder, _header(settings)) as log:
@@ -134,7 +134,7 @@ async def _run_with_log(settings: BrokerSettings) -> None:
     logger.info("stopped cleanly", extra={"fields": {"log": str(folder)}})
 
 
-def _header(settings: BrokerSettings) -> Header:
+def _header(settings: Broker08Settings) -> Header:
     servers = ",".join(map(str, settings.zookeeper.servers))
     return Header(
         kind="recorded",

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from controller.core.operations import NO_AUTH, OK
 from controller.kafka_0_8 import znodes
-from controller.kafka_0_8_broker.problems import ROOT, Tree, problems_of
+from controller.kafka_0_8_broker.problems import ROOT, ClusterZnodes, problems_of
 from controller.operator.zookeeper_client import ZooKeeperClient
 
 _READS_MAX: Final = 1000
@@ -46,7 +46,7 @@ async def status(zookeeper: ZooKeeperClient) -> ClusterStatus:
     return status_of(await read_tree(zookeeper))
 
 
-async def read_tree(zookeeper: ZooKeeperClient) -> Tree:
+async def read_tree(zookeeper: ZooKeeperClient) -> ClusterZnodes:
     """All znodes of a cluster that may be read. They may change while they are read."""
     contents: dict[str, bytes] = {}
     denied: list[str] = []
@@ -66,10 +66,10 @@ async def read_tree(zookeeper: ZooKeeperClient) -> Tree:
             for path, names in zip(readable, listed, strict=True):
                 below += [f"{path}/{name}" for name in names]
         level = below
-    return Tree(contents, denied)
+    return ClusterZnodes(contents, denied)
 
 
-def status_of(tree: Tree) -> ClusterStatus:
+def status_of(tree: ClusterZnodes) -> ClusterStatus:
     """The status of a cluster with these znodes."""
     text = {path: data.decode("utf-8", "replace") for path, data in tree.contents.items()}
     problems = problems_of(tree)
@@ -94,7 +94,7 @@ def status_of(tree: Tree) -> ClusterStatus:
     )
 
 
-def _requests(tree: Tree, queue: str) -> int | None:
+def _requests(tree: ClusterZnodes, queue: str) -> int | None:
     if queue in tree.denied:
         return None
     return sum(map(znodes.is_request, tree.children(queue)))

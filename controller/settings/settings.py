@@ -204,7 +204,7 @@ def load(
     return LoadedSettings(settings, tuple(warnings))
 
 
-class Sources(NamedTuple):
+class SettingSources(NamedTuple):
     """Where the settings of a process are. They can be read again while it runs."""
 
     flags: Sequence[RawSetting]

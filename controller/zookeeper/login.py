@@ -49,7 +49,7 @@ class ConnectionLogin:
         """Whether requests are SASL's, with an xid as other requests have."""
         return self._exchange is not None
 
-    def answered(self, error: int, frame: bytes) -> bytes | None:
+    def next_request(self, error: int, frame: bytes) -> bytes | None:
         """The body of the next request after a reply; None if the login is complete. Raises
         LoginFailed, or MalformedReply."""
         if error != OK:

@@ -378,7 +378,7 @@ class ZooKeeperSession:
     def _login_answered(self, error: int, frame: bytes) -> None:
         assert self._login is not None
         try:
-            request = self._login.answered(error, frame)
+            request = self._login.next_request(error, frame)
         except LoginFailed as failure:
             self._disconnect(f"{self._server} {failure}")
             return
@@ -401,7 +401,7 @@ class ZooKeeperSession:
     def _begin(self, *, bulk: bool) -> None:
         """The server's version is known: accept commands."""
         self._exchange.bulk = bulk
-        for lists in self._exchange.watches.lists(self._exchange.full, persistent=bulk):
+        for lists in self._exchange.watches.lists(self._exchange.server_path, persistent=bulk):
             self._output.append(wire.set_watches_request(lists, self._last_zxid, persistent=bulk))
         session_id, _, timeout_ms = self._identity
         self._emit([SessionConnected(session_id, timeout_ms, self._server, self._is_announced)])

@@ -42,7 +42,7 @@ class Exchange:
         """The errors of refused persistent watches, by path; none on a server without them."""
         return self.watches.refusals if self.bulk else {}
 
-    def full(self, path: str) -> str:
+    def server_path(self, path: str) -> str:
         """The path on the server."""
         if not self.chroot:
             return path
@@ -50,7 +50,7 @@ class Exchange:
 
     def encoded(self, path: str) -> bytes:
         """The encoded path on the server."""
-        return self.full(path).encode()
+        return self.server_path(path).encode()
 
     def relative(self, full: str) -> str:
         """The path without the chroot."""

@@ -309,7 +309,7 @@ class Sync(_OneError):
         super().__init__(command_id, command.path, with_)
 
     def _body(self) -> bytes:
-        return sync_request(self._with.full(self._path))
+        return sync_request(self._with.server_path(self._path))
 
 
 class SubtreeWatch(_OneError):

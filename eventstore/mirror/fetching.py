@@ -26,8 +26,8 @@ from eventstore.frames import (
 )
 from eventstore.mirror.topic import (
     PART,
+    MirrorTopic,
     OnWait,
-    Topic,
     consumer,
     errors_of,
     header_of,
@@ -71,7 +71,7 @@ Advance = Callable[[int, int], None]
 """The number of messages read, and the total number of offsets."""
 
 
-async def list_logs(topic: Topic, advance: Advance, on_wait: OnWait) -> list[MirroredRun]:
+async def list_logs(topic: MirrorTopic, advance: Advance, on_wait: OnWait) -> list[MirroredRun]:
     """The logs on the topic, by cluster and name. Raises MirrorFailed."""
     counts: dict[str, int] = {}
 
@@ -83,7 +83,7 @@ async def list_logs(topic: Topic, advance: Advance, on_wait: OnWait) -> list[Mir
 
 
 async def fetch(
-    topic: Topic, parent: Path, wanted: str | None, advance: Advance, on_wait: OnWait
+    topic: MirrorTopic, parent: Path, wanted: str | None, advance: Advance, on_wait: OnWait
 ) -> list[RestoredLog | NotFetched]:
     """Restore the logs on the topic below `parent`, or only `wanted` (NAME or CLUSTER/NAME), each
     in a folder with its name. If several clusters have logs of the same name, the folders are
@@ -129,7 +129,10 @@ def _refuse_existing(folder: Path) -> None:
 
 
 async def _read_topic(
-    topic: Topic, take: Callable[[str, ConsumerRecord], None], advance: Advance, on_wait: OnWait
+    topic: MirrorTopic,
+    take: Callable[[str, ConsumerRecord], None],
+    advance: Advance,
+    on_wait: OnWait,
 ) -> None:
     """Call `take` with everything that was written to the topic before this call and is not
     aborted."""

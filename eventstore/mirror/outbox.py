@@ -24,7 +24,7 @@ from eventstore.frames import (
 from eventstore.segment import Segment, open_segment
 
 
-class LogPosition(Struct, frozen=True, array_like=True):
+class PublishedPosition(Struct, frozen=True, array_like=True):
     """How much of a log is published: all events up to `seq` of the segment that begins with
     event `segment`, and a number of its commands. `is_closed`: including the closing record."""
 
@@ -43,12 +43,12 @@ class Message(Struct, frozen=True):
     """One record to publish, and the position after it. `wall_ms` is the time of observation."""
 
     frame: Frame
-    at: LogPosition
+    at: PublishedPosition
     wall_ms: int
 
 
 encode_position: Final = msgspec.msgpack.Encoder().encode
-decode_position: Final = msgspec.msgpack.Decoder(LogPosition).decode
+decode_position: Final = msgspec.msgpack.Decoder(PublishedPosition).decode
 """Raises msgspec.MsgspecError."""
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ _EVENT, _COMMAND = 0, 1
 _order: Final = itemgetter(0, 1)
 
 
-def next_messages(log: Path, at: LogPosition | None) -> list[Message]:
+def next_messages(log: Path, at: PublishedPosition | None) -> list[Message]:
     """The next records, at most one page of each table; empty if all are published.
 
     If the segment of the position was removed, continue with the next one. Raises the errors of
@@ -79,7 +79,7 @@ def next_messages(log: Path, at: LogPosition | None) -> list[Message]:
     return _header_messages(following) if following is not None else []
 
 
-def matches_log(log: Path, record: Frame, at: LogPosition) -> bool:
+def matches_log(log: Path, record: Frame, at: PublishedPosition) -> bool:
     """Whether a published record belongs to the log, by its chain value; true if the log no
     longer contains it. Raises the errors of reading."""
     path = folders.segment_path(log, at.segment)
@@ -102,11 +102,11 @@ def _header_messages(path: Path) -> list[Message]:
     with open_segment(path) as segment:
         header = segment.header
         frame = SegmentFrame(header.format, segment.header_body)
-        at = LogPosition(header.first_seq, header.first_seq - 1)
+        at = PublishedPosition(header.first_seq, header.first_seq - 1)
         return [Message(frame, at, header.created_ns // 1_000_000)]
 
 
-def _of_segment(segment: Segment, at: LogPosition) -> Iterator[Message]:
+def _of_segment(segment: Segment, at: PublishedPosition) -> Iterator[Message]:
     """Events, each followed by the commands that it caused, and finally the closing record.
 
     The closing record is read first. The events end where the log ended before the commands were
@@ -125,13 +125,13 @@ def _of_segment(segment: Segment, at: LogPosition) -> Iterator[Message]:
     both: Iterator[tuple[int, int, Any]] = merge(observed, caused, key=_order)
     for number, kind, row in both:
         if kind == _EVENT:
-            at, wall_ms = LogPosition(at.segment, number, at.commands), row[1] // 1_000_000
+            at, wall_ms = PublishedPosition(at.segment, number, at.commands), row[1] // 1_000_000
             yield Message(EventsFrame([row]), at, wall_ms)
         else:
-            at = LogPosition(at.segment, at.seq, at.commands + 1)
+            at = PublishedPosition(at.segment, at.seq, at.commands + 1)
             yield Message(CommandsFrame([row]), at, wall_ms)
     if closing and not events and not commands:
-        at = LogPosition(at.segment, at.seq, at.commands, is_closed=True)
+        at = PublishedPosition(at.segment, at.seq, at.commands, is_closed=True)
         frame = ClosingFrame(schema.document(closing))
         yield Message(frame, at, closing.closed_ns // 1_000_000)
 

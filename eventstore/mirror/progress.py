@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from eventstore import folders
 from eventstore.errors import from_os
-from eventstore.mirror.outbox import LogPosition
+from eventstore.mirror.outbox import PublishedPosition
 
 
 class TopicLocation(Struct, frozen=True):
@@ -28,7 +28,7 @@ class MirrorProgress(Struct, frozen=True):
     topic: str
     partition: int
     offset: int
-    at: LogPosition
+    at: PublishedPosition
     is_whole: bool = False
     servers: str = ""
 

@@ -19,8 +19,8 @@ from eventstore import folders
 from eventstore.errors import LogError, MirrorFailed, MirrorFenced, from_os
 from eventstore.frames import encode
 from eventstore.mirror.outbox import (
-    LogPosition,
     Message,
+    PublishedPosition,
     encode_position,
     matches_log,
     next_messages,
@@ -31,7 +31,7 @@ from eventstore.mirror.topic import (
     PART_BYTES,
     POSITION,
     LastMessage,
-    Topic,
+    MirrorTopic,
     create_topic,
     errors_of,
     last_message,
@@ -67,7 +67,7 @@ class Publisher:
     """Publishes the logs below a parent folder to a topic. It may be stopped at any time, and
     continues after the last published record."""
 
-    def __init__(self, parent: Path, topic: Topic, on_event: OnEvent) -> None:
+    def __init__(self, parent: Path, topic: MirrorTopic, on_event: OnEvent) -> None:
         self._parent = parent
         self._topic = topic
         self._on_event = on_event
@@ -154,7 +154,7 @@ class Publisher:
                 while True:
                     is_over = not folders.is_being_written(log)
                     is_ending = ending.is_set()
-                    batch = await run_sync(next_messages, log, publisher.at)
+                    batch = await run_sync(next_messages, log, publisher.position)
                     if batch:
                         await publisher.send(batch)
                         count += len(batch)
@@ -207,7 +207,7 @@ class _LogPublisher:
 
     def __init__(
         self,
-        topic: Topic,
+        topic: MirrorTopic,
         key: bytes,
         log: Path,
         writer: AIOKafkaProducer,
@@ -225,7 +225,7 @@ class _LogPublisher:
     async def after(
         cls,
         last: LastMessage | None,
-        topic: Topic,
+        topic: MirrorTopic,
         key: bytes,
         log: Path,
         writer: AIOKafkaProducer,
@@ -241,7 +241,7 @@ class _LogPublisher:
         return cls(topic, key, log, writer, last.partition, last)
 
     @property
-    def at(self) -> LogPosition | None:
+    def position(self) -> PublishedPosition | None:
         """The position after the last published message."""
         return self._last.at if self._last is not None else None
 
@@ -306,7 +306,7 @@ def _key(log: Path) -> str:
 
 
 @asynccontextmanager
-async def _fencing_errors_of(topic: Topic) -> AsyncIterator[None]:
+async def _fencing_errors_of(topic: MirrorTopic) -> AsyncIterator[None]:
     asyncio.get_running_loop().set_exception_handler(_ignore_fencing)
     try:
         yield

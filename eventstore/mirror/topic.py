@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from eventstore.errors import MirrorFailed
 from eventstore.frames import Frame, decode
-from eventstore.mirror.outbox import LogPosition, decode_position
+from eventstore.mirror.outbox import PublishedPosition, decode_position
 
 POSITION: Final = "at"
 """The header with the position after a message."""
@@ -51,7 +51,7 @@ OnWait = Callable[[], None]
 """Called if an open transaction delays a result."""
 
 
-class Topic(Struct, frozen=True):
+class MirrorTopic(Struct, frozen=True):
     """A topic on a cluster. `client`: arguments for aiokafka's clients, including
     bootstrap_servers."""
 
@@ -74,13 +74,13 @@ class LastMessage(Struct, frozen=True):
 
     partition: int
     offset: int
-    at: LogPosition
+    at: PublishedPosition
     record: Frame | None = None
     """None if it is unknown, or was published in parts."""
 
 
 @asynccontextmanager
-async def errors_of(topic: Topic) -> AsyncIterator[None]:
+async def errors_of(topic: MirrorTopic) -> AsyncIterator[None]:
     """Convert errors of Kafka's client inside the block to MirrorFailed."""
     try:
         yield
@@ -90,7 +90,7 @@ async def errors_of(topic: Topic) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def consumer(
-    topic: Topic, *, isolation: str = "read_committed"
+    topic: MirrorTopic, *, isolation: str = "read_committed"
 ) -> AsyncIterator[AIOKafkaConsumer]:
     """A consumer without a group; it reads committed messages by default."""
     opened = AIOKafkaConsumer(
@@ -105,7 +105,7 @@ async def consumer(
 
 
 @asynccontextmanager
-async def producer(topic: Topic, key: str) -> AsyncIterator[AIOKafkaProducer]:
+async def producer(topic: MirrorTopic, key: str) -> AsyncIterator[AIOKafkaProducer]:
     """A transactional producer, which fences an earlier one with the same key."""
     opened = AIOKafkaProducer(
         **topic.client,
@@ -119,7 +119,7 @@ async def producer(topic: Topic, key: str) -> AsyncIterator[AIOKafkaProducer]:
 
 
 @asynccontextmanager
-async def _admin(topic: Topic) -> AsyncIterator[AIOKafkaAdminClient]:
+async def _admin(topic: MirrorTopic) -> AsyncIterator[AIOKafkaAdminClient]:
     opened = AIOKafkaAdminClient(**topic.client)
     async with _started_client(opened, opened.close):
         yield opened
@@ -151,7 +151,7 @@ async def _retry_on_connection_error(question: Callable[[], Awaitable[Answer]]) 
     return await question()
 
 
-async def create_topic(topic: Topic) -> bool:
+async def create_topic(topic: MirrorTopic) -> bool:
     """Create the topic if it does not exist; return whether it was created. It keeps all records
     unless its configuration is changed."""
     async with _admin(topic) as admin:
@@ -174,7 +174,7 @@ async def create_topic(topic: Topic) -> bool:
         return not code
 
 
-async def partitions_of(topic: Topic) -> list[TopicPartition]:
+async def partitions_of(topic: MirrorTopic) -> list[TopicPartition]:
     """The topic's partitions. Raises MirrorFailed if the topic does not exist."""
     async with _admin(topic) as admin:
         [found] = await _retry_on_connection_error(partial(admin.describe_topics, [topic.name]))
@@ -185,7 +185,7 @@ async def partitions_of(topic: Topic) -> list[TopicPartition]:
         return [TopicPartition(topic.name, number) for number in numbers]
 
 
-async def ends_of(topic: Topic) -> dict[int, int]:
+async def ends_of(topic: MirrorTopic) -> dict[int, int]:
     """The offset after the last message, by partition. Raises MirrorFailed as `partitions_of`."""
     places = await partitions_of(topic)
     async with consumer(topic) as reader:
@@ -193,13 +193,13 @@ async def ends_of(topic: Topic) -> dict[int, int]:
         return {place.partition: ends[place] for place in places}
 
 
-async def cluster_of(topic: Topic) -> str:
+async def cluster_of(topic: MirrorTopic) -> str:
     """The id of the topic's Kafka cluster."""
     async with _admin(topic) as admin:
         return str((await _retry_on_connection_error(admin.describe_cluster))["cluster_id"])
 
 
-async def _have_leaders(admin: AIOKafkaAdminClient, topic: Topic) -> bool:
+async def _have_leaders(admin: AIOKafkaAdminClient, topic: MirrorTopic) -> bool:
     [found] = await _retry_on_connection_error(partial(admin.describe_topics, [topic.name]))
     partitions = found["partitions"]
     return bool(partitions) and all(one["leader"] >= 0 for one in partitions)
@@ -219,7 +219,7 @@ async def messages(
 
 
 async def still_holds(
-    topic: Topic, places: list[TopicPartition], key: bytes, noted: LastMessage
+    topic: MirrorTopic, places: list[TopicPartition], key: bytes, noted: LastMessage
 ) -> bool:
     """Whether a message is still on the topic, or was removed together with all earlier ones. A
     topic that was created again, or one of another cluster, has different messages or none."""
@@ -237,7 +237,7 @@ async def still_holds(
 
 
 async def last_message(
-    topic: Topic,
+    topic: MirrorTopic,
     places: list[TopicPartition],
     key: bytes,
     hint: LastMessage | None,
@@ -262,7 +262,7 @@ async def last_message(
 
 
 async def readable_ends(
-    topic: Topic,
+    topic: MirrorTopic,
     reader: AIOKafkaConsumer,
     places: list[TopicPartition],
     on_wait: OnWait,
@@ -317,7 +317,7 @@ async def _last_between(
     return last
 
 
-def position_of(message: ConsumerRecord) -> LogPosition | None:
+def position_of(message: ConsumerRecord) -> PublishedPosition | None:
     """The position after a message; None if it is not refold's, or not the last part of a
     record."""
     with suppress(msgspec.MsgspecError):

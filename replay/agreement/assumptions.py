@@ -18,7 +18,7 @@ from msgspec import Struct
 from replay.znode_view import Change
 
 
-class Step(NamedTuple):
+class ControllerStep(NamedTuple):
     """A step of a session's controller: it began the event that arrived with a record (`read` is
     0), or read for that event the first time (1), the second time, and so on.
 
@@ -41,7 +41,7 @@ class OpenChoice(NamedTuple):
     line shows the event that the read was for, or that this event or one like it began.
     """
 
-    step: Step
+    step: ControllerStep
     broker: int
     since: int
     at: int
@@ -54,7 +54,7 @@ class Assumptions(Struct, frozen=True):
     """The moments of those steps that are not left to the usual choice, and the zxids of writes
     whose replies were lost. `any_batches`: the fold may write in other batches than Kafka."""
 
-    moments: Mapping[Step, int] = MappingProxyType({})
+    moments: Mapping[ControllerStep, int] = MappingProxyType({})
     lost_replies: frozenset[int] = frozenset()
     any_batches: bool = False
 
@@ -75,7 +75,7 @@ class Choices:
     ) -> None:
         self.assumptions = assumptions or NO_ASSUMPTIONS
         self.has_moments = bool(self.assumptions.moments)
-        self.made: dict[Step, OpenChoice] = {}
+        self.made: dict[ControllerStep, OpenChoice] = {}
         self.repeated: list[int] = []
         self.is_recorded = is_recorded
         self.changed: dict[str, list[int]] = defaultdict(list)
@@ -114,11 +114,11 @@ class Choices:
             found.update(changed[bisect_right(changed, after) : bisect_right(changed, until)])
         return sorted(found)
 
-    def is_early(self, step: Step, seq: int) -> bool:
+    def is_early(self, step: ControllerStep, seq: int) -> bool:
         """Whether the step is assumed to come later."""
         return self.assumptions.moments.get(step, 0) > seq
 
-    def is_due(self, step: Step, seq: int) -> bool:
+    def is_due(self, step: ControllerStep, seq: int) -> bool:
         """Whether the step is assumed to have happened by now. A read comes after the reads before
         it."""
         moments = [

@@ -19,7 +19,7 @@ from replay.agreement.assumptions import NO_ASSUMPTIONS, Assumptions, Choices
 from replay.agreement.conformance import ConformanceChecker, Follow
 from replay.agreement.gap_free_ranges import gap_free_ranges
 from replay.agreement.import_report import import_report, repeated_writes
-from replay.agreement.logs.index import Index
+from replay.agreement.logs.index import BrokerLogIndex
 from replay.agreement.logs.log_ends import damaged_parts
 from replay.agreement.records_between import with_records_between
 from replay.agreement.results import AgreementResult, result_of
@@ -190,7 +190,9 @@ def conformance_checker_of(
     """
     chroot = imported.begun.chroot
     view = ZnodeView(imported.state.tree, chroot)
-    index = Index(read_records(imported, "building the index", last, progress), chroot, view)
+    index = BrokerLogIndex(
+        read_records(imported, "building the index", last, progress), chroot, view
+    )
     given = dict(settings or {})
     configuration = configuration_of(given, rules)
     return ConformanceChecker(imported.state, chroot, configuration, index, given, follow, replies)

@@ -26,7 +26,7 @@ from replay.agreement.decisions.observed import DecisionEvent, pair_decisions
 from replay.agreement.decisions.write_batch import StockDecision
 from replay.agreement.kraft_terms import KraftSessions, add_terms
 from replay.agreement.logs.broker_responses import response_of_line, response_of_request
-from replay.agreement.logs.index import Index, operations_of, path_of
+from replay.agreement.logs.index import BrokerLogIndex, operations_of, path_of
 from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, DamagedPart
 from replay.agreement.logs.markers import marker_of
 from replay.agreement.trace.controller_trace import ControllerTrace
@@ -69,7 +69,7 @@ class ConformanceChecker:
         state: ZooKeeperState,
         chroot: str,
         configuration: Configuration,
-        index: Index,
+        index: BrokerLogIndex,
         given: Mapping[str, str],
         follow: Follow | None = None,
         choices: Choices | None = None,
@@ -368,9 +368,9 @@ class ConformanceChecker:
         for one in self._controllers.values():
             if one.broker == logged.broker and self.index.coverage.has_lines(one.session):
                 if found is not None:
-                    one.see(found)
+                    one.on_event_line(found)
                 else:
-                    one.reach(logged.text)
+                    one.on_failover_line(logged.text)
 
     def _state_change(self, record: EventRecord, event: StateChangeLogged) -> None:
         malformed = self._lines.malformed.total()

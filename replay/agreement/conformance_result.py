@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from replay.agreement.broker_requests.comparing import TermRequests
 from replay.agreement.decisions.judgements import Judgement
 from replay.agreement.kraft_terms import KraftTerm
-from replay.agreement.logs.log_ends import CutLog, DamagedPart
+from replay.agreement.logs.log_ends import DamagedPart, TruncatedLog
 
 
 class ConformanceResult(Struct):
@@ -24,7 +24,7 @@ class ConformanceResult(Struct):
     """Decisions that only the fold has made so far: the log ends too early to judge them."""
     is_cut: bool = False
     """Whether the brokers' logs show that later transactions are missing."""
-    cut_logs: list[CutLog] = field(default_factory=list)
+    cut_logs: list[TruncatedLog] = field(default_factory=list)
     """Brokers' logs that end too early."""
     damaged_parts: list[DamagedPart] = field(default_factory=list)
     """Lines with Kafka's layout but another content."""

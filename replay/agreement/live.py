@@ -23,13 +23,13 @@ from replay.agreement.assumptions import (
     NO_ASSUMPTIONS,
     Assumptions,
     Choices,
+    ControllerStep,
     OpenChoice,
-    Step,
 )
 from replay.agreement.comparison import Rules, configuration_of
 from replay.agreement.conformance import ConformanceChecker
 from replay.agreement.forking import run_forked
-from replay.agreement.logs.index import Index
+from replay.agreement.logs.index import BrokerLogIndex
 from replay.agreement.logs.log_ends import DELETION, damaged_parts
 from replay.agreement.results import AgreementResult, Divergence, result_of
 from replay.agreement.search.event_order import EventOrder
@@ -96,7 +96,7 @@ _SUPPOSED: Final = (
 """The beginnings of the names of controller events that ZooKeeper does not show."""
 
 _Key = tuple[object, ...]
-_Run = tuple[AgreementResult, dict[Step, OpenChoice], list[int], dict[str, list[int]]]
+_Run = tuple[AgreementResult, dict[ControllerStep, OpenChoice], list[int], dict[str, list[int]]]
 """The result of a comparison, and what `Choices` has recorded in it."""
 _NS: Final = 1_000_000
 
@@ -155,7 +155,7 @@ class LiveAgreement:
         self._begun: ImportBegun | None = None
         self._state = ZooKeeperState()
         self._checker: ConformanceChecker | None = None
-        self._index: Index | None = None
+        self._index: BrokerLogIndex | None = None
         self._window: list[ImportedRecord] = []
         self._zxid = 0
         self._total = AgreementResult()
@@ -359,7 +359,7 @@ class LiveAgreement:
         assert self._begun is not None, "a log begins with its first state"
         chroot = self._begun.chroot
         self._zxid = self._state.zxid = self._state.exact_from = self._begun.zxid
-        self._index = Index((), chroot, ZnodeView(self._state.tree, chroot))
+        self._index = BrokerLogIndex((), chroot, ZnodeView(self._state.tree, chroot))
         self._checker = ConformanceChecker(
             self._state, chroot, self._configuration, self._index, self._settings.given
         )

@@ -15,12 +15,12 @@ from replay.agreement.broker_requests.sent_request import SentRequest
 from replay.agreement.conformance_result import ConformanceResult
 from replay.agreement.decisions.judgements import VERDICTS, Judgement
 from replay.agreement.kraft_terms import KraftTerm, add_terms
-from replay.agreement.logs.log_ends import CutLog, DamagedPart
+from replay.agreement.logs.log_ends import DamagedPart, TruncatedLog
 
 _NOTES_MAX: Final = 5
 
 
-class Rule(Struct, frozen=True):
+class ExcusingRule(Struct, frozen=True):
     """A reason why the fold may decide differently from Kafka without being wrong.
 
     `kafka_method` is where Kafka leaves the decision open; see docs/agreement-rules.md.
@@ -31,7 +31,7 @@ class Rule(Struct, frozen=True):
     text: str
 
 
-EITHER_ORDER: Final = Rule(
+EITHER_ORDER: Final = ExcusingRule(
     "either-order",
     "ControllerEventManager.put",
     "Two controller events were queued at the same time and no log shows which was processed"
@@ -49,7 +49,7 @@ class ExplainedDivergences(Struct):
     zxids: list[int]
 
 
-class Tally(Struct):
+class DecisionTally(Struct):
     """`decisions` are Kafka's: the sum of `agreed`, `differs` and `missing`."""
 
     decisions: int = 0
@@ -63,7 +63,7 @@ class Tally(Struct):
         setattr(self, verdict, getattr(self, verdict) + count)
         self.decisions += 0 if verdict == "extra" else count
 
-    def include(self, other: "Tally") -> None:
+    def include(self, other: "DecisionTally") -> None:
         """Add the counts of another tally."""
         for verdict in VERDICTS:
             self.add(verdict, getattr(other, verdict))
@@ -74,7 +74,7 @@ class Tally(Struct):
         return self.differs + self.missing + self.extra
 
 
-class DetailedTally(Tally):
+class DetailedTally(DecisionTally):
     """Decisions, or requests to brokers. They do not include `warm` and `inputs`.
 
     `by_rule` has the rules that the fold was applying, "" if it was idle. `unjudged` are those that
@@ -85,8 +85,8 @@ class DetailedTally(Tally):
     warm: int = 0
     inputs: int = 0
     unjudged: int = 0
-    by_kind: dict[str, Tally] = field(default_factory=dict)
-    by_rule: dict[str, Tally] = field(default_factory=dict)
+    by_kind: dict[str, DecisionTally] = field(default_factory=dict)
+    by_rule: dict[str, DecisionTally] = field(default_factory=dict)
 
     @property
     def unexplained(self) -> int:
@@ -98,8 +98,8 @@ class DetailedTally(Tally):
         if not count:
             return
         self.add(verdict, count)
-        self.by_kind.setdefault(kind, Tally()).add(verdict, count)
-        self.by_rule.setdefault(rule_in(cause), Tally()).add(verdict, count)
+        self.by_kind.setdefault(kind, DecisionTally()).add(verdict, count)
+        self.by_rule.setdefault(rule_in(cause), DecisionTally()).add(verdict, count)
 
     def add_explained(self, other: ExplainedDivergences) -> None:
         """Add the zxids that a rule explains."""
@@ -117,7 +117,7 @@ class DetailedTally(Tally):
         self.include(other)
         for tallies, others in ((self.by_kind, other.by_kind), (self.by_rule, other.by_rule)):
             for name, tally in others.items():
-                tallies.setdefault(name, Tally()).include(tally)
+                tallies.setdefault(name, DecisionTally()).include(tally)
         for one in other.explained:
             self.add_explained(one)
 
@@ -187,7 +187,7 @@ class AgreementResult(DetailedTally):
     altered: int = 0
     undecided: int = 0
     is_cut: bool = False
-    cut_logs: list[CutLog] = field(default_factory=list)
+    cut_logs: list[TruncatedLog] = field(default_factory=list)
     damaged_parts: list[DamagedPart] = field(default_factory=list)
     kraft_terms: list[KraftTerm] = field(default_factory=list)
 
@@ -356,7 +356,7 @@ def rule_in(cause: str) -> str:
     return cause.partition(": ")[2]
 
 
-def kinds_in_order(side: DetailedTally) -> list[tuple[str, Tally]]:
+def kinds_in_order(side: DetailedTally) -> list[tuple[str, DecisionTally]]:
     """The counts by kind, the most frequent first."""
     sizes = Counter({kind: one.decisions + one.extra for kind, one in side.by_kind.items()})
     return [(kind, side.by_kind[kind]) for kind, _ in sizes.most_common()]

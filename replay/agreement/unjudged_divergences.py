@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from controller.core.values import counted
-from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, CutLog, DamagedPart
+from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, DamagedPart, TruncatedLog
 from replay.agreement.results import AgreementResult, Divergence
 
 _NEVER_SHOWN: Final = ("AllocateProducerIds", "AlterPartitionReassignments", "UpdateFeatures")
@@ -15,7 +15,7 @@ _WRITTEN_FOR_THEM: Final = ("assignment", "feature", "producer_ids", "reassign_p
 
 _NO_REQUEST_LOG: Final = "the reason is a request, and the broker has no request log"
 
-Log = TypeVar("Log", CutLog, DamagedPart)
+Log = TypeVar("Log", TruncatedLog, DamagedPart)
 
 Term = tuple[int, int]
 """A broker, and its controller epoch."""
@@ -117,7 +117,7 @@ def _leave_out(result: AgreementResult, found: Sequence[Divergence]) -> None:
 class IncompleteLogs(NamedTuple):
     """The logs that do not show everything."""
 
-    cut: Sequence[CutLog]
+    cut: Sequence[TruncatedLog]
     damaged: Sequence[DamagedPart]
     brokers: BrokersWithLogs
     times_ms: Mapping[int, int]

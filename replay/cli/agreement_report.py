@@ -13,7 +13,7 @@ from replay.agreement.results import (
     Divergence,
     kinds_in_order,
 )
-from replay.description.phrases import some
+from replay.description.phrases import first_few
 
 AGREES: Final = 0
 DIVERGES: Final = 1
@@ -69,7 +69,7 @@ def _verdict(result: AgreementResult) -> str:
     if result.is_cut:
         return "incomplete: the source is cut"
     if result.cut_logs:
-        names = some((one.name for one in result.cut_logs), ", ")
+        names = first_few((one.name for one in result.cut_logs), ", ")
         return f"incomplete: the end is missing of the {names}"
     if not (result.decisions or result.requests.decisions):
         return "nothing was judged"

@@ -23,7 +23,7 @@ from replay.cli.single_options import SingleOptions
 from replay.description.choices import LeaderChoice, candidates_clause
 from replay.index import listing as from_index
 from replay.index.listing import IndexSelection
-from replay.index.store import Index
+from replay.index.store import EventIndex
 from replay.listing import broker as broker_log
 from replay.listing import imported, recorded
 from replay.listing.values import ListedDecision
@@ -77,7 +77,7 @@ def decisions(
         return not is_step and (rule is None or rule.lower() in one.rule.lower())
 
     def indexed(
-        log: OpenedLog, index: Index, first: int, last: int, progress: Progress
+        log: OpenedLog, index: EventIndex, first: int, last: int, progress: Progress
     ) -> Iterator[ListedDecision]:
         wanted = criteria.wanted
         return from_index.decisions(

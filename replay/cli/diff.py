@@ -21,7 +21,7 @@ from replay.diff.references import WORKING_TREE, cache_folder, find_version
 _SAME, _DIFFERS = 0, 1
 
 
-class Format(StrEnum):
+class DiffFormat(StrEnum):
     """The format of the report."""
 
     TEXT = "text"
@@ -76,8 +76,8 @@ def diff_command(
     ],
     head: Annotated[str, typer.Option(metavar="REF", help="As --base.")] = WORKING_TREE,
     as_format: Annotated[
-        Format, typer.Option("--format", help="The format of the report.")
-    ] = Format.TEXT,
+        DiffFormat, typer.Option("--format", help="The format of the report.")
+    ] = DiffFormat.TEXT,
     out: Annotated[
         Path | None, typer.Option(help="Write the report to this file, not to standard output.")
     ] = None,
@@ -126,7 +126,7 @@ def diff_command(
 def report_comparison(
     comparison: Comparison,
     accepted: Sequence[AcceptedChange] = (),
-    as_format: Format = Format.TEXT,
+    as_format: DiffFormat = DiffFormat.TEXT,
     out: Path | None = None,
     fail_on: FailOn = FailOn.CHANGED,
 ) -> NoReturn:
@@ -166,21 +166,21 @@ def _exit_status(
 
 
 def _report(
-    comparison: Comparison, failing: list[Group], uncovered: list[str], as_format: Format
+    comparison: Comparison, failing: list[Group], uncovered: list[str], as_format: DiffFormat
 ) -> str:
-    if as_format is Format.JSON:
+    if as_format is DiffFormat.JSON:
         from replay.diff.reports.as_json import as_json
 
         return as_json(comparison, failing)
-    if as_format is Format.MARKDOWN:
+    if as_format is DiffFormat.MARKDOWN:
         from replay.diff.reports.markdown import markdown
 
         return markdown(comparison)
-    if as_format is Format.JUNIT:
+    if as_format is DiffFormat.JUNIT:
         from replay.diff.reports.junit import junit
 
         return junit(comparison, failing, uncovered)
-    if as_format is Format.GITHUB:
+    if as_format is DiffFormat.GITHUB:
         from replay.diff.reports.github import github
 
         return github(comparison, failing)

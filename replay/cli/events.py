@@ -22,7 +22,7 @@ from replay.cli.options import FromPosition, JsonLines, Kind, ListedLogs, Term, 
 from replay.cli.single_options import SingleOptions
 from replay.index import listing as from_index
 from replay.index.listing import IndexSelection
-from replay.index.store import Index
+from replay.index.store import EventIndex
 from replay.listing import broker as broker_log
 from replay.listing import imported, recorded
 from replay.listing.values import ListedEvent
@@ -73,7 +73,12 @@ def _source(log: ListedLog, first: int, last: int, progress: Progress) -> Iterat
 
 
 def _events_from_index(
-    wanted: IndexSelection, log: OpenedLog, index: Index, first: int, last: int, progress: Progress
+    wanted: IndexSelection,
+    log: OpenedLog,
+    index: EventIndex,
+    first: int,
+    last: int,
+    progress: Progress,
 ) -> Iterator[ListedEvent]:
     return from_index.events(log, index, wanted, first, last, progress)
 

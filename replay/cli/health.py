@@ -24,8 +24,8 @@ from controller.settings.sources import RawSetting
 from eventstore.errors import LogError
 from replay.cli.exit_status import errors_in_one_line
 from replay.cli.health_report import (
+    HealthReport,
     PartitionSelection,
-    Report,
     lines_of,
     probe_lines,
     report_of,
@@ -183,7 +183,7 @@ def health(
     )
     asked = MinInsyncReplicas()
 
-    def report() -> Report:
+    def report() -> HealthReport:
         nonlocal asked
         moment = read()
         cluster = selected(moment.cluster, topics)
@@ -319,7 +319,11 @@ def _reader_of(
 
 
 def _watch(
-    report: Callable[[], Report], seconds: float, selection: PartitionSelection, *, as_json: bool
+    report: Callable[[], HealthReport],
+    seconds: float,
+    selection: PartitionSelection,
+    *,
+    as_json: bool,
 ) -> None:
     """Show one report after the other, until Ctrl-C. A source that cannot be read for some time
     does not end it."""
@@ -337,7 +341,7 @@ def _watch(
         time.sleep(seconds)
 
 
-def _print(report: Report, selection: PartitionSelection) -> None:
+def _print(report: HealthReport, selection: PartitionSelection) -> None:
     for line in lines_of(report):
         typer.echo(line)
     for one in report.topics if selection.of_topics else ():

@@ -11,7 +11,7 @@ from controller.core.values import counted
 from controller.operator.topic_probe import ProbeRecord
 from replay.cli.health_sources import ClusterReading
 from replay.cluster_view.views import NO_BROKER, ClusterView
-from replay.description.phrases import broker_list, enumeration, some
+from replay.description.phrases import broker_list, enumeration, first_few
 from replay.health.evaluate import WORST_FIRST, Health, PartitionHealth, State, TopicHealth
 from replay.names import partition_name
 from replay.why.daemon_terms import since_when_unknown
@@ -33,7 +33,7 @@ _COLOURS: Final = {
 }
 
 
-class Report(Struct, frozen=True):
+class HealthReport(Struct, frozen=True):
     """The health of a cluster, as `--json` prints it.
 
     `source` is the log or the ZooKeeper; `seq` the event number in a log. `controller` is -1 for
@@ -78,9 +78,9 @@ def report_of(
     found: Health,
     selection: PartitionSelection,
     probe: list[ProbeRecord],
-) -> Report:
+) -> HealthReport:
     """The report about a moment: about the part of its cluster that is wanted."""
-    return Report(
+    return HealthReport(
         moment.source,
         cluster.seq or None,
         cluster.time,
@@ -90,7 +90,7 @@ def report_of(
         moment.problem,
         [*_notes(moment, cluster, found)],
         found.worst,
-        found.well,
+        found.well_count,
         len(found.partitions),
         found.counts,
         found.topics,
@@ -114,10 +114,10 @@ def _notes(moment: ClusterReading, cluster: ClusterView, found: Health) -> Itera
 
 
 def _topics(names: Collection[str]) -> str:
-    return f"{counted(len(names), 'topic')} ({some(sorted(names), ', ')})"
+    return f"{counted(len(names), 'topic')} ({first_few(sorted(names), ', ')})"
 
 
-def lines_of(report: Report) -> Iterator[str]:
+def lines_of(report: HealthReport) -> Iterator[str]:
     """The summary, in sentences."""
     if report.problem:
         yield report.problem
@@ -142,7 +142,7 @@ def topic_line(topic: TopicHealth) -> str:
     )
 
 
-def probe_lines(report: Report) -> Iterator[str]:
+def probe_lines(report: HealthReport) -> Iterator[str]:
     """The records of --probe, in sentences."""
     for one in report.probe:
         if one.offset < 0:
@@ -154,7 +154,7 @@ def probe_lines(report: Report) -> Iterator[str]:
         yield f"probe: a record was written to {place} in {one.written_ms} ms; {read}"
 
 
-def table_of(report: Report) -> Table:
+def table_of(report: HealthReport) -> Table:
     """The partitions, worst first."""
     table = Table("partition", "state", "leader", "ISR", "replicas", "missing replicas")
     for one in report.partitions:
@@ -178,7 +178,7 @@ def table_of(report: Report) -> Table:
     return table
 
 
-def unlisted_note(report: Report, selection: PartitionSelection) -> str:
+def unlisted_note(report: HealthReport, selection: PartitionSelection) -> str:
     """A sentence about partitions that are not listed because of the limit; "" for none."""
     wanted = report.total if selection.of_topics else report.total - report.well
     left = wanted - len(report.partitions)

@@ -20,7 +20,7 @@ from replay.index.history import headline_by
 from replay.index.opening import index_of
 from replay.index.store import has_index
 from replay.inspect.at import cluster_at
-from replay.inspect.broker import BrokerView, broker_at, broker_changes
+from replay.inspect.broker import InspectedBroker, broker_at, broker_changes
 from replay.inspect.changes import Change, changes
 from replay.logs.open_log import OpenedLog, open_any_log, seq_at
 from replay.logs.opened_broker_log import BrokerLog
@@ -79,7 +79,7 @@ def inspect(
     print_result(result, lambda: _print_changes(first, last, found), as_json=as_json)
 
 
-def _with_replicas(view: BrokerView, named: str | None) -> BrokerView:
+def _with_replicas(view: InspectedBroker, named: str | None) -> InspectedBroker:
     """A broker with the replicas of a topic or partition; None: all."""
     shown = [one for one in view.replicas if named in (None, one.name, one.topic)]
     return msgspec.structs.replace(view, replicas=shown)
@@ -127,7 +127,7 @@ def _inspect_cluster(
     print_result(result, lambda: _print_changes(first, last, found), as_json=as_json)
 
 
-def _print_broker(broker: BrokerView) -> None:
+def _print_broker(broker: InspectedBroker) -> None:
     typer.echo(f"after event {broker.seq}, {broker.time}, log of a broker of the 0.8 design")
     session = "connected to ZooKeeper" if broker.is_connected else "not connected to ZooKeeper"
     typer.echo(f"broker {broker.broker}: {session}")
@@ -153,7 +153,7 @@ def _print(cluster: ClusterView, headline: str, to_choose: str) -> None:
 
 
 def _print_changes(
-    first: ClusterView | BrokerView, last: ClusterView | BrokerView, found: list[Change]
+    first: ClusterView | InspectedBroker, last: ClusterView | InspectedBroker, found: list[Change]
 ) -> None:
     typer.echo(
         f"from event {first.seq}, {first.time}, to event {last.seq}, {last.time}: "

@@ -19,11 +19,11 @@ from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import log_positions, named_partition
 from replay.cli.progress import progress
 from replay.description.as_json import json_text
-from replay.description.phrases import some
+from replay.description.phrases import first_few
 from replay.errors import ReplayError
 from replay.index.listing import IndexSelection
 from replay.index.opening import index_of
-from replay.index.store import Index, has_index
+from replay.index.store import EventIndex, has_index
 from replay.listing.known_names import KnownNames
 from replay.listing.values import ListedDecision, ListedEvent, ListedItem
 from replay.logs.open_log import OpenedLog, open_any_log
@@ -42,7 +42,7 @@ Limit = Annotated[int | None, typer.Option(min=1, help="The maximum number of li
 Item = TypeVar("Item", bound=ListedItem)
 ListedLog = OpenedLog | BrokerLog
 Source = Callable[[ListedLog, int, int, Progress], Iterator[Item]]
-Indexed = Callable[[OpenedLog, Index, int, int, Progress], Iterator[Item]]
+Indexed = Callable[[OpenedLog, EventIndex, int, int, Progress], Iterator[Item]]
 
 
 def place_of(one: ListedEvent | ListedDecision) -> str:
@@ -99,7 +99,7 @@ class Filter(msgspec.Struct):
         """The items that match the options."""
         return IndexSelection((*self.named.values(),), (*self.kinds,), self.term)
 
-    def require_names(self, opened: ListedLog, index: Index | None) -> None:
+    def require_names(self, opened: ListedLog, index: EventIndex | None) -> None:
         """Check that the log has the topic, partition and broker of the options. Raises
         ReplayError."""
         if self.named:
@@ -120,7 +120,9 @@ class Question(msgspec.Struct, Generic[Item], frozen=True):
     unknown_kinds: KindsCheck
     fits: Callable[[Item], bool] = lambda _: True
 
-    def items(self, opened: ListedLog, index: Index | None, progress: Progress) -> Iterator[Item]:
+    def items(
+        self, opened: ListedLog, index: EventIndex | None, progress: Progress
+    ) -> Iterator[Item]:
         """The items that match. Raises ReplayError, LogError."""
         between = self.criteria.range(opened.reader)
         if self.indexed and index is not None and not isinstance(opened, BrokerLog):
@@ -128,7 +130,7 @@ class Question(msgspec.Struct, Generic[Item], frozen=True):
         else:
             found = self.source(opened, *between, progress)
         wanted = self.criteria.wanted
-        return (one for one in found if wanted.fits(one) and self.fits(one))
+        return (one for one in found if wanted.selects(one) and self.fits(one))
 
     def print(
         self,
@@ -219,7 +221,7 @@ def _combined_error(faults: dict[str, ReplayError]) -> ReplayError:
     """The errors of several logs in one; that of a single log is returned unchanged."""
     if len(faults) == 1:
         return next(iter(faults.values()))
-    return ReplayError(some(f"{log}: {fault}" for log, fault in faults.items()))
+    return ReplayError(first_few(f"{log}: {fault}" for log, fault in faults.items()))
 
 
 def _json_with_log(log: str, one: ListedItem) -> str:

@@ -21,7 +21,7 @@ from replay.logs.decode import time_of
 from replay.logs.open_log import open_log, seq_at
 from replay.migration.broker_rules import KEYS
 from replay.migration.evaluate import findings_of
-from replay.migration.findings import BrokerSettings, Finding, MigratingCluster
+from replay.migration.findings import MigratingBroker, MigratingCluster, MigrationFinding
 from replay.times import iso_time
 from replay.why.daemon_terms import end_of_term, since_when_unknown, unknown_cluster
 
@@ -39,7 +39,7 @@ class _Report(Struct, frozen=True):
     seq: int | None
     time: str
     controller_epoch: int | None
-    findings: list[Finding]
+    findings: list[MigrationFinding]
     notes: list[str]
 
 
@@ -70,8 +70,8 @@ def _from_zookeeper(given: GivenSettings, at: str | None) -> _Report:
     return _Report(shown(connect), None, now, subject.epoch, findings_of(subject), [])
 
 
-def _settings_of(answer: BrokerAnswer) -> BrokerSettings:
-    return BrokerSettings(
+def _settings_of(answer: BrokerAnswer) -> MigratingBroker:
+    return MigratingBroker(
         broker=answer.broker,
         release=release_of(answer.highest_versions),
         settings=answer.settings,
@@ -120,7 +120,7 @@ def _print(report: _Report) -> None:
     typer.echo(", ".join(counts))
 
 
-def _places(finding: Finding) -> str:
+def _places(finding: MigrationFinding) -> str:
     more = len(finding.where) - _WHERE_SHOWN
     named = ", ".join(finding.where[:_WHERE_SHOWN])
     return f"{named} and {more} more (--json has all)" if more > 0 else named

@@ -17,7 +17,7 @@ from replay.errors import ReplayError
 
 if TYPE_CHECKING:
     from replay.logs.open_log import OpenedLog
-    from replay.what_if.changes import Changes
+    from replay.what_if.changes import WhatIfChanges
     from replay.what_if.incident import Incident
 
 _SAME, _DIFFERS = 0, 1
@@ -124,9 +124,9 @@ def what_if(
     Exit status: 0 the outcome is the same (no future is bad), 1 it differs (some are bad), 2 the
     log or an option cannot be used.
     """
-    from replay.what_if.changes import Changes
+    from replay.what_if.changes import WhatIfChanges
 
-    changes = Changes(
+    changes = WhatIfChanges(
         set=tuple(set_ or ()),
         drop=tuple(drop or ()),
         delay=tuple(delay or ()),
@@ -167,7 +167,7 @@ def _read_incident(path: str, log: "OpenedLog") -> "Incident":
         return incident_of(path, log, report)
 
 
-def _answer(source: str, changes: "Changes", out: Path | None, *, as_json: bool) -> bool:
+def _answer(source: str, changes: "WhatIfChanges", out: Path | None, *, as_json: bool) -> bool:
     """Answer a question. Returns whether the outcome differs."""
     from replay.cli.what_if_report import answer_document, print_answer
     from replay.explore.saved import reserved
@@ -193,7 +193,7 @@ def _answer(source: str, changes: "Changes", out: Path | None, *, as_json: bool)
 
 def _search(
     source: str,
-    changes: "Changes",
+    changes: "WhatIfChanges",
     condition: str,
     sizes: tuple[int, int],
     seed: int,

@@ -17,7 +17,7 @@ from replay.debug.conditions import PROCEDURE as PROCEDURES
 from replay.index.every_fact import places_of
 from replay.index.listing import IndexSelection, decision_numbers, event_numbers
 from replay.index.postings import PROCEDURE, znode_names
-from replay.index.store import Index
+from replay.index.store import EventIndex
 from replay.names import partition_named
 from replay.subjects import subject_of
 from replay.why.facts import (
@@ -38,17 +38,17 @@ NEAR: Final = 3_000
 """Events between two listed ones that are folded: to begin again at a snapshot takes longer."""
 
 
-class Range(NamedTuple):
+class EventRange(NamedTuple):
     """The events after `after` up to `last`."""
 
     after: int
     last: int
 
 
-class Candidates:
+class CandidateEvents:
     """The events that can meet conditions, of a log with an index."""
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: EventIndex) -> None:
         self._index = index
         self._listed: dict[EventCondition, list[int]] = {}
         self._of: dict[str, Callable[[str], Iterable[int]]] = {
@@ -73,7 +73,7 @@ class Candidates:
             "failover": lambda _: self._facts(Subject()),
         }
 
-    def ranges(self, condition: EventCondition, after: int, last: int) -> list[Range] | None:
+    def ranges(self, condition: EventCondition, after: int, last: int) -> list[EventRange] | None:
         """The ranges of events to search, in order, of those after `after` up to `last`. None: the
         index does not know. Raises LogError."""
         if condition.what not in self._of or last > self._index.about.last_seq:
@@ -125,13 +125,13 @@ class Candidates:
                 yield fact.seq
 
 
-def _ranges(listed: list[int]) -> Iterator[Range]:
+def _ranges(listed: list[int]) -> Iterator[EventRange]:
     if not listed:
         return
     first = last = listed[0]
     for one in listed:
         if one - last > NEAR:
-            yield Range(first - 1, last)
+            yield EventRange(first - 1, last)
             first = one
         last = one
-    yield Range(first - 1, last)
+    yield EventRange(first - 1, last)

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from controller.core.commands import Command, CommandId
 from eventstore.filters import EventFilter
 from replay.debug.event_view import BegunProcedure, EventView
-from replay.index.store import Index
+from replay.index.store import EventIndex
 from replay.inspect.at import projection_from_snapshot, snapshot_before
 from replay.inspect.projections import (
     ImportedProjection,
@@ -112,7 +112,7 @@ class RecordedReplay:
 
 
 class DerivedByRecord(Protocol):
-    """The derived decisions and procedures of an imported log, by record: `Index`, or
+    """The derived decisions and procedures of an imported log, by record: `EventIndex`, or
     `DerivedAtOnce`."""
 
     def decision(self, seq: int) -> DerivedDecision | None:
@@ -216,7 +216,9 @@ def _closable(records: Iterator[Record]) -> Generator[Record, None, None]:
     yield from records
 
 
-def derived_by_record(log: OpenedLog, index: Index | None, progress: Progress) -> DerivedByRecord:
+def derived_by_record(
+    log: OpenedLog, index: EventIndex | None, progress: Progress
+) -> DerivedByRecord:
     """Derive the decisions of an imported log, unless it has an index; none of a daemon's log,
     which has them. Raises ReplayError, LogError."""
     if isinstance(log, RecordedLog):

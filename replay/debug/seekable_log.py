@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from replay.cluster_view.views import ClusterView
 from replay.cluster_view.waiting import with_times
-from replay.debug.candidates import Candidates, Range
+from replay.debug.candidates import CandidateEvents, EventRange
 from replay.debug.conditions import EventCondition
 from replay.debug.event_view import EventView
 from replay.debug.log_replay import LogReplay, ReplayCheckpoint, derived_by_record, replay_from
 from replay.errors import ReplayError
-from replay.index.store import Index
+from replay.index.store import EventIndex
 from replay.inspect.at import FOLDED_AT_ONCE_MAX, projection_at
 from replay.logs.decode import time_of
 from replay.logs.open_log import OpenedLog
@@ -31,13 +31,13 @@ class SeekableLog:
     """A log that can be replayed from any event. All numbers of events are those of the log."""
 
     def __init__(
-        self, log: OpenedLog, progress: Progress = unreported, index: Index | None = None
+        self, log: OpenedLog, progress: Progress = unreported, index: EventIndex | None = None
     ) -> None:
         """For a long log, snapshots are made first, as for `refold inspect`; the decisions of an
         imported log are derived. `index`: that of the log, for searches. Raises ReplayError,
         LogError."""
         self.log = log
-        self._candidates = Candidates(index) if index is not None else None
+        self._candidates = CandidateEvents(index) if index is not None else None
         self._derived = derived_by_record(log, index, progress)
         self._checkpoints: list[ReplayCheckpoint] = []
         """In the order of the log."""
@@ -71,7 +71,7 @@ class SeekableLog:
         self, seq: int, condition: EventCondition, progress: Progress = unreported
     ) -> int | None:
         """The first event after `seq` that meets a condition; None if none does."""
-        everything = Range(seq, self.last_seq)
+        everything = EventRange(seq, self.last_seq)
         for part in self._parts(condition, everything, is_forward=True):
             found = next(self._matches(condition, *part, progress), None)
             if found is not None:
@@ -82,7 +82,7 @@ class SeekableLog:
         self, seq: int, condition: EventCondition, progress: Progress = unreported
     ) -> int | None:
         """The last event before `seq` that meets a condition; None if none does."""
-        everything = Range(self.first_seq - 1, seq - 1)
+        everything = EventRange(self.first_seq - 1, seq - 1)
         for after, end in self._parts(condition, everything, is_forward=False):
             while end > after:
                 begin = max(after, self._checkpoint_seq(end))
@@ -93,8 +93,8 @@ class SeekableLog:
         return None
 
     def _parts(
-        self, condition: EventCondition, everything: Range, *, is_forward: bool
-    ) -> Iterator[Range]:
+        self, condition: EventCondition, everything: EventRange, *, is_forward: bool
+    ) -> Iterator[EventRange]:
         """The ranges to search, in the order of the search: by the index, if it knows any."""
         ranges = None
         if self._candidates is not None:
@@ -104,16 +104,18 @@ class SeekableLog:
             return
         edge = everything.after if is_forward else everything.last
         for one in ranges if is_forward else reversed(ranges):
-            between = Range(edge, one.after) if is_forward else Range(one.last, edge)
+            between = EventRange(edge, one.after) if is_forward else EventRange(one.last, edge)
             if self._has_changed(condition, between):
                 yield between
             yield one
             edge = one.last if is_forward else one.after
-        rest = Range(edge, everything.last) if is_forward else Range(everything.after, edge)
+        rest = (
+            EventRange(edge, everything.last) if is_forward else EventRange(everything.after, edge)
+        )
         if self._has_changed(condition, rest):
             yield rest
 
-    def _has_changed(self, condition: EventCondition, between: Range) -> bool:
+    def _has_changed(self, condition: EventCondition, between: EventRange) -> bool:
         """Whether the state has changed between listed events; conditions that are not of the state
         are met at listed ones only."""
         if not condition.is_of_state or between.after >= between.last:

@@ -18,7 +18,7 @@ from controller.core.operations import (
 from controller.core.values import ANY_VERSION
 from controller.core.znodes.config import read_config
 from replay.description.api_requests import response_lines
-from replay.description.phrases import broker_list, in_one_line, some, state_in_words
+from replay.description.phrases import broker_list, first_few, in_one_line, state_in_words
 from replay.times import iso_time
 
 PlainCommand = (
@@ -41,9 +41,9 @@ def command_in_words(command: commands.Command) -> str:
     """A command in one line, with the first few of many parts."""
     match command:
         case commands.ReadZnodes(paths=paths):
-            return f"read {some(paths)}"
+            return f"read {first_few(paths)}"
         case commands.ReadStats(paths=paths):
-            return f"look at {some(paths)}"
+            return f"look at {first_few(paths)}"
         case commands.ReadChildren(path=path):
             return f"list {path}"
         case commands.SyncZnodes(path=path):
@@ -51,9 +51,9 @@ def command_in_words(command: commands.Command) -> str:
         case commands.WatchSubtree(path=path, ends=ends):
             return f"{'stop watching' if ends else 'watch'} all znodes below {path}"
         case commands.WriteZnodes(operations=operations):
-            return some(operation_in_words(one, content) for one in operations)
+            return first_few(operation_in_words(one, content) for one in operations)
         case commands.WriteAtomically(operations=operations):
-            return f"multi: {some(operation_in_words(one, content) for one in operations)}"
+            return f"multi: {first_few(operation_in_words(one, content) for one in operations)}"
         case commands.LeaderAndIsrRequest(broker=broker, partitions=partitions):
             return f"LeaderAndIsr to broker {broker}: {_partition_states(partitions)}"
         case commands.UpdateMetadataRequest(broker=broker, partitions=parts, live_brokers=live):
@@ -62,7 +62,7 @@ def command_in_words(command: commands.Command) -> str:
                 f"UpdateMetadata to broker {broker}: brokers {brokers}; {_partition_states(parts)}"
             )
         case commands.StopReplicaRequest(broker=broker, partitions=stopped):
-            replicas = some(
+            replicas = first_few(
                 f"{one.topic}-{one.partition}{' and delete it' if one.delete else ''}"
                 for one in stopped
             )
@@ -76,7 +76,7 @@ def command_in_words(command: commands.Command) -> str:
 def _partition_states(
     partitions: Sequence[commands.LeaderAndIsrPartition | commands.UpdateMetadataPartition],
 ) -> str:
-    return some(
+    return first_few(
         f"{one.topic}-{one.partition} {state_in_words(one.leadership)}" for one in partitions
     )
 

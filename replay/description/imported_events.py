@@ -2,7 +2,7 @@
 
 from replay.description.commands import content
 from replay.description.error_names import zookeeper_error_name
-from replay.description.phrases import session_name, some
+from replay.description.phrases import first_few, session_name
 from replay.stock_clusters.imported_log import events
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
@@ -46,7 +46,7 @@ def imported_event_in_words(event: events.ImportedEvent, chroot: str) -> str:
         case events.SessionsGone(sessions=sessions):
             return f"{len(sessions)} sessions are gone"
         case events.ZnodesGone(paths=paths):
-            gone = some(_in_kafka(path, chroot) for path in paths)
+            gone = first_few(_in_kafka(path, chroot) for path in paths)
             return f"{len(paths)} znodes are gone: {gone}"
         case events.ImportResumed(snapshot=snapshot):
             return f"after missing transactions the whole state is known again, from {snapshot}"
@@ -64,13 +64,13 @@ def transaction_in_words(transaction: Transaction, chroot: str) -> str:
         case CloseSession(paths=paths):
             how = "expires" if transaction.cxid == 0 else "ends"
             gone = [_in_kafka(path, chroot) for path in paths or ()]
-            return f"{how}{f', which deletes {some(gone)}' if gone else ''}"
+            return f"{how}{f', which deletes {first_few(gone)}' if gone else ''}"
         case Multi(operations=operations, error=error):
             writes = [_operation(one, chroot) for one in operations if not isinstance(one, Error)]
             refused = f"refused with {zookeeper_error_name(error)}"
             if not writes:
                 return f"several writes, {refused}"
-            return f"multi: {some(writes)}{f'; {refused}' if error else ''}"
+            return f"multi: {first_few(writes)}{f'; {refused}' if error else ''}"
         case content:
             return _operation(content, chroot)
 

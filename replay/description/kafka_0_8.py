@@ -7,7 +7,7 @@ from controller.kafka_0_8.events import CONSUMER, BrokerEvent, RecordEvent
 from replay.description.commands import command_in_words, operation_in_words
 from replay.description.error_names import error_name
 from replay.description.events import event_in_words
-from replay.description.phrases import some
+from replay.description.phrases import first_few
 from replay.names import command_name, partition_name
 
 
@@ -52,9 +52,9 @@ def broker_command_in_words(command: BrokerCommand) -> str:
     """A command in one line."""
     match command:
         case core.WriteZnodes(operations=operations):
-            return some(operation_in_words(one, _content) for one in operations)
+            return first_few(operation_in_words(one, _content) for one in operations)
         case core.WriteAtomically(operations=operations):
-            return f"multi: {some(operation_in_words(one, _content) for one in operations)}"
+            return f"multi: {first_few(operation_in_words(one, _content) for one in operations)}"
         case _ if isinstance(command, RecordCommand):
             return _about_records(command)
         case _:
@@ -84,7 +84,7 @@ def _about_records(command: RecordCommand) -> str:
             part = f"{end - start} records of {_name(command)} from offset {start}"
             return f"answer request {request}: {part}, high watermark {hw}"
         case commands.WriteCheckpoint(hws=hws):
-            marks = some(f"{topic}-{number} {hw}" for topic, number, hw in hws)
+            marks = first_few(f"{topic}-{number} {hw}" for topic, number, hw in hws)
             return f"checkpoint the high watermarks: {marks or 'none'}"
 
 

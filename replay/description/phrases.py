@@ -13,7 +13,7 @@ def broker_list(brokers: Iterable[int]) -> str:
     return ",".join(map(str, brokers)) or "none"
 
 
-def some(texts: Iterable[str], separator: str = "; ") -> str:
+def first_few(texts: Iterable[str], separator: str = "; ") -> str:
     """The first few texts, and the number of the others."""
     items = list(texts)
     more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
@@ -23,7 +23,7 @@ def some(texts: Iterable[str], separator: str = "; ") -> str:
 def in_one_line(lines: Sequence[str]) -> str:
     """A description and the first few of its parts."""
     head, *parts = lines
-    return f"{head}: {some(parts)}" if parts else head
+    return f"{head}: {first_few(parts)}" if parts else head
 
 
 def enumeration(texts: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from controller.core.error_codes import NONE, REQUEST_TIMED_OUT
 from replay.description.error_names import error_name
-from replay.description.phrases import some
+from replay.description.phrases import first_few
 from replay.diff.messages import Decision
 from replay.names import partition_name
 
@@ -36,7 +36,7 @@ def verdicts(base: Decision, head: Decision) -> Iterator[str]:
     for (is_accepted, error), parts in names.items():
         request = base.kind.removeprefix(ANSWER)
         if _WHOLE not in parts:
-            request += f" {some(parts, ', ')}"
+            request += f" {first_few(parts, ', ')}"
         yield f"head {_how(is_accepted, error)}: {request} ({error_name(error)})"
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct, field, structs
 
 from replay.diff.consequences import consequences
 from replay.diff.contents import partitions_of
-from replay.diff.coverage import Coverage
+from replay.diff.coverage import ChangeCoverage
 from replay.diff.grouping import (
     RootDivergence,
     common_keys,
@@ -270,7 +270,7 @@ class _Pool:
         self._folds = ThreadPoolExecutor(folds, thread_name_prefix="fold")
         self._opened = [first]
         try:
-            self.coverage = Coverage(
+            self.coverage = ChangeCoverage(
                 list(zip((base, head), self.hellos, strict=True)), settings, cache
             )
         except DiffError:

@@ -9,7 +9,7 @@ from typing import Final
 
 from controller.core.values import NO_LEADER, format_brokers
 from replay.description import phrases
-from replay.diff.messages import FoldedLog, PartitionTimeline, Sample
+from replay.diff.messages import FoldedLog, PartitionSample, PartitionTimeline
 from replay.names import partition_name
 
 _REPORTED_NS: Final = 50_000_000
@@ -26,7 +26,7 @@ def consequences(base: FoldedLog, head: FoldedLog) -> list[str]:
         if of_head is not None:
             for text in _of_partition(of_base, of_head, end_ns):
                 partitions[text].append(partition_name(of_base.topic, of_base.partition))
-    return [f"{phrases.some(names, ', ')}: {text}" for text, names in partitions.items()]
+    return [f"{phrases.first_few(names, ', ')}: {text}" for text, names in partitions.items()]
 
 
 def _of_partition(base: PartitionTimeline, head: PartitionTimeline, end_ns: int) -> Iterator[str]:
@@ -44,7 +44,7 @@ def _of_partition(base: PartitionTimeline, head: PartitionTimeline, end_ns: int)
         yield f"{'topic not deleted' if any(map(_exists, base.samples)) else 'created'} with head"
 
 
-def _end(base: Sample, head: Sample) -> Iterator[str]:
+def _end(base: PartitionSample, head: PartitionSample) -> Iterator[str]:
     """How a partition ends that exists with both versions."""
     if base.is_in_deletion != head.is_in_deletion:
         yield f"ends in deletion with {'head' if head.is_in_deletion else 'base'} only"
@@ -68,11 +68,13 @@ def _end(base: Sample, head: Sample) -> Iterator[str]:
         yield f"its reassignment {'does not end' if head.is_reassigned else 'ends'} with head"
 
 
-Span = tuple[int, Sample, Sample]
+Span = tuple[int, PartitionSample, PartitionSample]
 """A time in ns in which neither version's state of a partition changes, and both states."""
 
 
-def _spans(base: Sequence[Sample], head: Sequence[Sample], end_ns: int) -> Iterator[Span]:
+def _spans(
+    base: Sequence[PartitionSample], head: Sequence[PartitionSample], end_ns: int
+) -> Iterator[Span]:
     """The times in which the partition exists, and is not being deleted, with both versions."""
     times = sorted({one.time_ns for one in (*base, *head)})
     for begin, end in pairwise([*times, end_ns]):
@@ -109,21 +111,21 @@ def _other_leaders(spans: Sequence[Span], last: int, other: int) -> Iterator[str
         yield f"led {' and '.join(found)}" + (", then as before" if last == other else "")
 
 
-def _exists(sample: Sample) -> bool:
+def _exists(sample: PartitionSample) -> bool:
     return bool(sample.replicas)
 
 
-def _is_in_use(sample: Sample) -> bool:
+def _is_in_use(sample: PartitionSample) -> bool:
     return _exists(sample) and not sample.is_in_deletion
 
 
-def _sample_at(samples: Sequence[Sample], time_ns: int) -> Sample | None:
+def _sample_at(samples: Sequence[PartitionSample], time_ns: int) -> PartitionSample | None:
     """The sample that was valid at a time; None before the first."""
     place = bisect_right(samples, time_ns, key=lambda one: one.time_ns)
     return samples[place - 1] if place else None
 
 
-def _leader(sample: Sample) -> str:
+def _leader(sample: PartitionSample) -> str:
     return phrases.leader_in_words(max(sample.leader, NO_LEADER))
 
 

@@ -23,14 +23,20 @@ from replay.diff.logs import GivenLog
 from replay.diff.messages import FoldedLog, Hello
 from replay.diff.one_sided import OneSidedCondition, changed_conditions, one_sided, places
 from replay.diff.references import Version
-from replay.diff.uncovered import Changes, UncoveredCode, changes_between, only_executed, uncovered
+from replay.diff.uncovered import (
+    CoreChanges,
+    UncoveredCode,
+    changes_between,
+    only_executed,
+    uncovered,
+)
 
 Side = Literal["base", "head"]
 
 _lines: Final = msgspec.json.Decoder(dict[str, list[int]])
 
 
-class Coverage:
+class ChangeCoverage:
     """The changes between two versions, and the lines that the logs execute in each version that
     has changed code."""
 
@@ -42,7 +48,7 @@ class Coverage:
     ) -> None:
         """The versions are base and head. Without `cache` nothing is stored. Raises DiffError."""
         self._head = CoreSource((), ())
-        self._changes = Changes()
+        self._changes = CoreChanges()
         if len({hello.core_fingerprint for _, hello in versions}) > 1:
             base, self._head = read_cores(_core_of(*one) for one in versions)
             self._changes = changes_between(base, self._head)
@@ -139,7 +145,7 @@ class Coverage:
             ),
             *(
                 [f"no result for {', '.join(failed)}, which may execute it"]
-                if failed and self._changes != Changes()
+                if failed and self._changes != CoreChanges()
                 else []
             ),
         ]

@@ -94,7 +94,7 @@ class FoldProgress(Struct, frozen=True, tag_field="is", tag="progress"):
     total: int
 
 
-class Sample(Struct, frozen=True):
+class PartitionSample(Struct, frozen=True):
     """The state of a partition from a time on. `leader` is -1 for none. `is_online`: the leader is
     alive. `is_in_deletion`: its topic is queued for deletion."""
 
@@ -112,7 +112,7 @@ class PartitionTimeline(Struct, frozen=True):
 
     topic: str
     partition: int
-    samples: list[Sample] = field(name="moments")
+    samples: list[PartitionSample] = field(name="moments")
 
 
 class Disagreement(Struct, frozen=True):

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from replay.diff.conditions import FALSE, TRUE, Condition, Place
 from replay.diff.core_source import Function, Statement
-from replay.diff.uncovered import Changes, Hunk, UncoveredCode
+from replay.diff.uncovered import CoreChanges, Hunk, UncoveredCode
 
 Outcomes = Mapping[str, Mapping[Place, int]]
 """The outcomes of conditions by the file's path in the core."""
@@ -44,7 +44,7 @@ class ChangedConditions(Struct, frozen=True):
     written: tuple[Condition, ...]
 
 
-def changed_conditions(changes: Changes) -> list[ChangedConditions]:
+def changed_conditions(changes: CoreChanges) -> list[ChangedConditions]:
     """The conditions of changed statements that only one version has. A condition that moves to
     another statement is in both."""
     old = Counter(one.text for hunk in changes.hunks for one in _conditions(hunk.old))

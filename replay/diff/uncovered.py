@@ -46,7 +46,7 @@ class Hunk(Struct, frozen=True):
     new: tuple[Statement, ...]
 
 
-class Changes(Struct, frozen=True):
+class CoreChanges(Struct, frozen=True):
     """The changes between two cores. `removed` is the code that only the base has, `written` and
     `values` the code that only the head has. `hunks` are the changed places of functions."""
 
@@ -56,7 +56,7 @@ class Changes(Struct, frozen=True):
     hunks: tuple[Hunk, ...] = ()
 
 
-def changes_between(base: CoreSource, head: CoreSource) -> Changes:
+def changes_between(base: CoreSource, head: CoreSource) -> CoreChanges:
     """The functions and values that differ. Code that only moved to another module is the same."""
     removed: list[ChangedFunction] = []
     written: list[ChangedFunction] = []
@@ -79,7 +79,7 @@ def changes_between(base: CoreSource, head: CoreSource) -> Changes:
     hunks += [Hunk(one, None, one.statements, ()) for one in gone_functions]
     known = {one.digest for one in base.values}
     values = tuple(one for one in head.values if one.digest not in known)
-    return Changes(tuple(removed), tuple(written), values, tuple(hunks))
+    return CoreChanges(tuple(removed), tuple(written), values, tuple(hunks))
 
 
 def _changed_functions(functions: Sequence[Function], others: Sequence[Function]) -> list[Function]:
@@ -143,7 +143,7 @@ def _hunks(before: Function | None, after: Function) -> list[Hunk]:
 
 
 def uncovered(
-    changes: Changes, head: CoreSource, with_base: Executed, with_head: Executed
+    changes: CoreChanges, head: CoreSource, with_base: Executed, with_head: Executed
 ) -> list[UncoveredCode]:
     """The changed code that is not in the executed lines of its version."""
     found = [*_functions(changes.removed, _BASE, with_base)]
@@ -162,7 +162,7 @@ def uncovered(
 
 
 def only_executed(
-    changes: Changes, never: Sequence[UncoveredCode], missing: Sequence[UncoveredCode]
+    changes: CoreChanges, never: Sequence[UncoveredCode], missing: Sequence[UncoveredCode]
 ) -> list[UncoveredCode]:
     """The changed code that is `missing` in some logs, but is executed in others: it is not in
     `never`, the code that no log executes. Each entry of a function has its lines."""

@@ -31,7 +31,7 @@ from controller.core.errors import ZnodeError
 from controller.core.events import BrokerResponded, ChildrenRead, Recorded, ZnodesRead
 from controller.core.operations import NO_NODE, OK
 from controller.core.znodes import Name
-from replay.explore.invariants.known_cluster import Candidates, KnownCluster
+from replay.explore.invariants.known_cluster import KnownCluster, LeaderCandidates
 
 _IDS: Final = f"{znodes.BROKER_IDS}/"
 _Key = tuple[int, Name]
@@ -101,7 +101,7 @@ class _View:
         for broker, epoch in earlier.items():
             self.before.setdefault(broker, epoch)
 
-    def settle(self) -> None:
+    def all_events_handled(self) -> None:
         """The controller has handled all its events."""
         self.before = self.brokers or {}
         for key, has_failed in self.unsure.items():
@@ -123,7 +123,7 @@ class ControllerStates(Protocol):
     def live_brokers_of(self, process: str) -> Collection[int] | None:
         """The brokers that a controller knows to be live; None if it has no state."""
 
-    def candidates_of(self, process: str, name: Name) -> Candidates | None:
+    def candidates_of(self, process: str, name: Name) -> LeaderCandidates | None:
         """What a controller chooses the leader of a partition from; None if unknown."""
 
     def cancel_known_to(self, process: str) -> int:
@@ -187,7 +187,7 @@ class ControllerKnowledge:
         """A controller has handled all its events."""
         view = self._views.get(process)
         if view is not None:
-            view.settle()
+            view.all_events_handled()
 
     @staticmethod
     def _znodes_read(view: _View, event: ZnodesRead) -> None:
@@ -305,7 +305,7 @@ class ControllerKnowledge:
             if before.get(broker) == epoch and broker not in leaving
         ]
 
-    def candidates_of(self, process: str, name: Name) -> Candidates | None:
+    def candidates_of(self, process: str, name: Name) -> LeaderCandidates | None:
         """Between which replicas a controller chooses the leader of a partition now."""
         found = self._brokers(process)
         if found is None:
@@ -327,7 +327,7 @@ class ControllerKnowledge:
         certain = tuple(
             one for one in surely if (one, name) not in failed and (one, name) not in view.carried
         )
-        return Candidates(self._orders(name), online, certain)
+        return LeaderCandidates(self._orders(name), online, certain)
 
     def _orders(self, name: Name) -> tuple[tuple[int, ...], ...]:
         """The orders in which a controller may consider replicas: those of the assignment in the

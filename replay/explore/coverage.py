@@ -294,7 +294,7 @@ class CoverageObserver(Observer):
     ) -> None:
         self._isrs[partition] = len(isr)
 
-    def acted(self, process: str, act: int, what: str) -> None:
+    def controller_acted(self, process: str, act: int, what: str) -> None:
         point = self._point(process, what)
         count(self.coverage.acts, kind_of_act(what))
         if not self._is_quiet:

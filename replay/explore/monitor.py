@@ -28,7 +28,7 @@ from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
 from replay.explore.invariants.invariant import (
     AppliedRequest,
     Invariant,
-    Replica,
+    TopicReplica,
     Violation,
 )
 from replay.explore.invariants.known_cluster import KnownCluster
@@ -313,8 +313,8 @@ class Monitor(Observer):
                 check(process, issued.command.controller_epoch, issued.command)
         self.also.carried_out(process, issued)
 
-    def acted(self, process: str, act: int, what: str) -> None:
-        self.also.acted(process, act, what)
+    def controller_acted(self, process: str, act: int, what: str) -> None:
+        self.also.controller_acted(process, act, what)
 
     def crashes(self, process: str, what: str, when: str) -> None:
         self.also.crashes(process, what, when)
@@ -385,7 +385,7 @@ class Monitor(Observer):
         broker = broker_named(process)
         self.processes.leaderships[(broker, partition)] = leader, leader_epoch
         if leader == broker:
-            self.known.losses.led(partition, broker, leader_epoch)
+            self.known.losses.leadership_begun(partition, broker, leader_epoch)
             replica = self._replica(broker, partition)
             for check in self._leads:
                 check(replica, leader_epoch)
@@ -442,8 +442,8 @@ class Monitor(Observer):
         for topic, number, _ in errors:
             yield names.get(topic, topic), number
 
-    def _replica(self, broker: int, name: Name) -> Replica:
-        return Replica(broker, name[0], self._topic_ids.get((broker, name)), name[1])
+    def _replica(self, broker: int, name: Name) -> TopicReplica:
+        return TopicReplica(broker, name[0], self._topic_ids.get((broker, name)), name[1])
 
     # Clients
 

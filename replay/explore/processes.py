@@ -8,8 +8,8 @@ from controller.core.commands import UpdateMetadataRequest
 from controller.core.configuration import Configuration
 from controller.core.values import LEADER_DURING_DELETE
 from controller.core.znodes import Name
-from replay.explore.invariants.cluster_view import PartitionMetadata
-from replay.explore.invariants.known_cluster import Candidates, KnownCluster
+from replay.explore.invariants.cluster_view import CachedPartition
+from replay.explore.invariants.known_cluster import KnownCluster, LeaderCandidates
 
 if TYPE_CHECKING:
     from replay.world.cluster import Cluster
@@ -24,7 +24,7 @@ class Processes:
         self._known = known
         self._runs: dict[int, int] = {}
         self._running: dict[int, None] = {}
-        self._metadata: dict[int, dict[Name, PartitionMetadata]] = {}
+        self._metadata: dict[int, dict[Name, CachedPartition]] = {}
         self._live: dict[int, tuple[int, ...]] = {}
         self.logs: Mapping[tuple[int, Name], object] = {}
         self.topic_ids: Mapping[tuple[int, Name], bytes | None] = {}
@@ -79,7 +79,7 @@ class Processes:
             if state.leader == LEADER_DURING_DELETE:
                 cache.pop((one.topic, one.partition), None)
             else:
-                cache[one.topic, one.partition] = PartitionMetadata(
+                cache[one.topic, one.partition] = CachedPartition(
                     state.leader, state.leader_epoch, state.isr, one.replicas
                 )
 
@@ -111,7 +111,7 @@ class Processes:
             return {str(one) for one in context.brokers}
         return context.topics if path == znodes.TOPICS else None
 
-    def candidates_of(self, process: str, name: Name) -> Candidates | None:
+    def candidates_of(self, process: str, name: Name) -> LeaderCandidates | None:
         """Between which replicas a controller chooses the leader of a partition now."""
         controller = self._cluster.controllers.get(process)
         if controller is None or controller.run is None:
@@ -129,7 +129,7 @@ class Processes:
         if record is not None:
             orders.append(record.original_replicas)
         online = tuple(one for one in context.brokers if context.is_online(one, partition))
-        return Candidates(tuple(orders), online, online)
+        return LeaderCandidates(tuple(orders), online, online)
 
     def configuration(self) -> Configuration | None:
         """The configuration of the controller that is `active`."""
@@ -265,7 +265,7 @@ class Processes:
         """The leader and leader epoch that a replica has applied; None: none."""
         return self.leaderships.get((broker, name))
 
-    def metadata(self, broker: int) -> Mapping[Name, PartitionMetadata]:
+    def metadata(self, broker: int) -> Mapping[Name, CachedPartition]:
         """The metadata cache of a broker."""
         return self._metadata.get(broker, {})
 

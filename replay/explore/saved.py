@@ -34,7 +34,7 @@ Document = TypeVar("Document", bound=Struct)
 Decoded = TypeVar("Decoded")
 
 
-class Branch(Struct, frozen=True):
+class BranchPoint(Struct, frozen=True):
     """Where a run continues a log: after event `seq` of `log`, which happened at `time`. In the log
     of the run that is `begin`; before, the run sets up the cluster of that moment. At `end` the run
     ends, which may be later than its last event."""
@@ -63,7 +63,7 @@ class SavedRun(Struct, frozen=True, kw_only=True):
     seed: int = 0
     strategy: str = ""
     inputs_before_shrinking: int = 0
-    branch: Branch | UnsetType = UNSET
+    branch: BranchPoint | UnsetType = UNSET
     """Only a run of `refold what-if` has one."""
 
 

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import Status, StatusCode, Tracer, set_span_in_context
 
 from eventstore.records import Header
-from replay.export.spans import Failover
+from replay.export.spans import FailoverSpan
 
 
 class _Ids(IdGenerator):
@@ -37,7 +37,7 @@ class _Ids(IdGenerator):
         return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=size).digest(), "big")
 
 
-def export_traces(header: Header, found: Iterable[Failover], exporter: SpanExporter) -> int:
+def export_traces(header: Header, found: Iterable[FailoverSpan], exporter: SpanExporter) -> int:
     """Send one trace for each failover: a span for it, with one for each step. Returns how many
     were sent. It ends at the first that cannot be sent; the exporter logs why.
     """
@@ -67,7 +67,7 @@ def export_traces(header: Header, found: Iterable[Failover], exporter: SpanExpor
     return count
 
 
-def _trace(tracer: Tracer, failover: Failover) -> None:
+def _trace(tracer: Tracer, failover: FailoverSpan) -> None:
     whole = tracer.start_span(
         "controller failover",
         start_time=failover.begin_ns,

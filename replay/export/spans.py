@@ -25,7 +25,7 @@ class FailoverStep(NamedTuple):
     commands: int
 
 
-class Failover(NamedTuple):
+class FailoverSpan(NamedTuple):
     """From the election to the end of the failover. `fault`: empty if it was completed."""
 
     term: int
@@ -38,7 +38,7 @@ class Failover(NamedTuple):
     steps: tuple[FailoverStep, ...]
 
 
-def failovers(reader: LogReader) -> Iterator[Failover]:
+def failovers(reader: LogReader) -> Iterator[FailoverSpan]:
     """Fold a log of the daemon, and yield each failover when it ends; one that the log does not
     end is not yielded. A step lasts until the first command of the next one."""
     fold = fold_at_start(reader)
@@ -50,14 +50,14 @@ def failovers(reader: LogReader) -> Iterator[Failover]:
 
 class _Observer(FoldObserver):
     def __init__(self) -> None:
-        self._found: list[Failover] = []
+        self._found: list[FailoverSpan] = []
         self._began: tuple[int, int, int] | None = None
         self._steps: list[FailoverStep] = []
         self._begin_ns = 0
         self._now_ns = 0
         self._seq = 0
 
-    def take(self) -> list[Failover]:
+    def take(self) -> list[FailoverSpan]:
         found, self._found = self._found, []
         return found
 
@@ -81,7 +81,9 @@ class _Observer(FoldObserver):
             self._end_step()
             steps, fault = tuple(self._steps), _ENDS[notice.code]
             self._found.append(
-                Failover(term, begin_ns, self._now_ns, first, self._seq, fault, notice.text, steps)
+                FailoverSpan(
+                    term, begin_ns, self._now_ns, first, self._seq, fault, notice.text, steps
+                )
             )
             self._began = None
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from eventstore import folders
-from replay.description.phrases import some
+from replay.description.phrases import first_few
 from replay.fleet.errors import FleetError
 from replay.stock_clusters.zookeeper_log.data_folder import (
     broker_log_kind,
@@ -100,7 +100,7 @@ def inputs_below(sources: Iterable[str], others: OtherFiles | None = None) -> It
                 yield one
         if is_empty:
             there = ", ".join(
-                f"{one.files} {one.kind} ({some(one.names, ', ')})" for one in others.kinds
+                f"{one.files} {one.kind} ({first_few(one.names, ', ')})" for one in others.kinds
             )
             raise FleetError(
                 f"{source} contains nothing to read: no segment (.refold), no archive"

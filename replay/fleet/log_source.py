@@ -27,7 +27,7 @@ from eventstore.segment import Segment, open_segment
 from replay.fleet.columns import RECORDS, Batches
 from replay.fleet.errors import FleetError, hidden_traceback
 from replay.fleet.inputs import segments_below
-from replay.fleet.pushdown import Conditions, PushedFilters, has_filters_to_push, push
+from replay.fleet.pushdown import PushedFilters, SqlConditions, has_filters_to_push, push
 from replay.fleet.schemas import requested_schema, selected_columns, spark_schema
 from replay.fleet.segments import command_batches, event_batches, log_name
 
@@ -75,7 +75,7 @@ class LogSourceReader(DataSourceReader):
             self._rows = _number(options.get("rowsPerPartition"), _ROWS)
             self._skips_damaged = _skips_damaged(options.get("damaged", "fail"))
             self._schema: pa.Schema = requested_schema(RECORDS, schema)
-        self._pushed = PushedFilters(Conditions([], [], {}))
+        self._pushed = PushedFilters(SqlConditions([], [], {}))
 
     def partitions(self) -> list[LogPartition]:
         """One partition per segment, several for a large segment. Raises FleetError, LogError."""

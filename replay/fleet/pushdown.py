@@ -73,7 +73,7 @@ _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 """Spark's worker modules that ask for a reader; only the second one passes filters."""
 
 
-class Conditions(Struct):
+class SqlConditions(Struct):
     """SQL conditions for `Segment.event_rows` and `Segment.command_rows`, with their parameters."""
 
     events: list[str]
@@ -84,7 +84,7 @@ class Conditions(Struct):
 class PushedFilters(Struct):
     """The pushed filters: conditions on the tables, and the clusters and logs that may match."""
 
-    conditions: Conditions
+    conditions: SqlConditions
     clusters: frozenset[str] | None = None
     logs: frozenset[str] | None = None
 
@@ -110,7 +110,7 @@ def has_filters_to_push() -> bool:
 def push(filters: Iterable[Filter]) -> tuple[PushedFilters, list[Filter]]:
     """Convert filters, all of which must hold. Returns the pushed filters and those that Spark has
     to evaluate itself, because they cannot be converted, or not for both tables."""
-    pushed = PushedFilters(Conditions([], [], {}))
+    pushed = PushedFilters(SqlConditions([], [], {}))
     left = [one for one in filters if not _add_filter(pushed, one)]
     return pushed, left
 
@@ -158,7 +158,7 @@ def _add_origin_filter(pushed: PushedFilters, column: str, condition: Filter) ->
     return True
 
 
-def _add_time_filter(conditions: Conditions, condition: Filter) -> None:
+def _add_time_filter(conditions: SqlConditions, condition: Filter) -> None:
     """Rows have microseconds, the log has nanoseconds: the condition covers all that may match. A
     command has the time of its cause, which the commands table does not have."""
     value = getattr(condition, "value", None)

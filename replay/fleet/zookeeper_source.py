@@ -78,7 +78,7 @@ _US_IN_MS: Final = 1000
 _TYPES: Final = {code.value: code.name.lower() for code in OpCode}
 
 
-class Range(Struct):
+class TransactionRange(Struct):
     """The ranges of zxids and of times in ms to read; each end is exclusive."""
 
     zxids: tuple[int, int] = (0, _ZXID_END)
@@ -128,7 +128,7 @@ class ZooKeeperSourceReader(DataSourceReader):
                     'no path is given: use spark.read.format("zookeeper-txnlog").load(PATH)'
                 )
             self._schema: pa.Schema = requested_schema(TRANSACTIONS, schema)
-        self._range = Range()
+        self._range = TransactionRange()
 
     def partitions(self) -> list[TransactionPartition]:
         """The partitions that may contain matching transactions. Raises FleetError, ReplayError."""
@@ -184,7 +184,7 @@ def _between(logs: tuple[SourceFile, ...], first: int, end: int) -> Iterator[Tra
         yield transaction
 
 
-def _narrow(limits: Range, one: Filter) -> None:
+def _narrow(limits: TransactionRange, one: Filter) -> None:
     """Exclude what cannot match a filter."""
     path = getattr(one, "attribute", ())
     value: Any = getattr(one, "value", None)

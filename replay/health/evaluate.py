@@ -98,7 +98,7 @@ class Health(Struct, frozen=True):
         return next((one for one in WORST_FIRST if self.counts[one]), None)
 
     @property
-    def well(self) -> int:
+    def well_count(self) -> int:
         """How many partitions are well."""
         return sum(not one.states for one in self.partitions)
 

@@ -7,7 +7,7 @@ from replay.cluster_view.waiting import with_times
 from replay.index.every_fact import belongs, places_of
 from replay.index.every_imported_fact import about
 from replay.index.moves import facts_with_moves
-from replay.index.store import Index, RoleLost
+from replay.index.store import EventIndex, RoleLost
 from replay.inspect.at import FOLDED_AT_ONCE_MAX, projection_at
 from replay.inspect.projections import ImportedProjection, RecordedProjection
 from replay.logs.decode import configuration_of, time_of
@@ -17,7 +17,7 @@ from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.why.explain import explain, explain_history
 from replay.why.explanations.explanation import Explanation
 from replay.why.headline import UNHEALTHY, headline_in, headline_of
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.imported import follow_znodes, history_at
 from replay.why.recorded import Limits
 from replay.why.subject import Subject
@@ -25,7 +25,7 @@ from replay.why.znode_history import ZnodeHistory
 
 
 def explain_by(
-    index: Index | None, log: OpenedLog, subject: Subject, seq: int, progress: Progress
+    index: EventIndex | None, log: OpenedLog, subject: Subject, seq: int, progress: Progress
 ) -> Explanation:
     """Explain the state of the subject after event `seq`, by the index of the log if it has one
     and the index knows it. Raises as replay.why.explain.explain does."""
@@ -38,7 +38,7 @@ def explain_by(
 
 
 def headline_by(
-    index: Index | None, log: OpenedLog, cluster: ClusterView, progress: Progress
+    index: EventIndex | None, log: OpenedLog, cluster: ClusterView, progress: Progress
 ) -> str:
     """The headline after event `cluster.seq`, likewise. Raises as replay.why.headline does."""
     if index is None or not isinstance(log, ImportedLog):
@@ -47,8 +47,8 @@ def headline_by(
 
 
 def history_of(
-    log: RecordedLog, index: Index, subject: Subject, seq: int, progress: Progress
-) -> History | None:
+    log: RecordedLog, index: EventIndex, subject: Subject, seq: int, progress: Progress
+) -> FactHistory | None:
     """The history of a subject up to event `seq`. None if only a fold of the whole log can find it,
     for some moments at the end of a log that was not closed. Raises ReplayError, LogError."""
     about = index.about
@@ -68,7 +68,7 @@ def history_of(
     notes = limits.of_core(is_current=True) + limits.of_end()
     daemon = configuration_of(log.reader.header).broker_id
     cluster, is_at_end = _cluster(log, seq, lost, progress), seq == about.last_seq
-    return History(
+    return FactHistory(
         subject,
         cluster,
         facts,
@@ -80,8 +80,8 @@ def history_of(
 
 
 def imported_history_of(
-    log: ImportedLog, index: Index, subject: Subject, seq: int, progress: Progress
-) -> History:
+    log: ImportedLog, index: EventIndex, subject: Subject, seq: int, progress: Progress
+) -> FactHistory:
     """The history of a subject up to a record of an imported log. Raises ReplayError, LogError."""
     stored = index.facts(places_of(subject), seq)
     facts = [about(one, subject) for one in stored if belongs(one, subject)]

@@ -64,7 +64,7 @@ class ImportedPass(LogPass):
                 self._add_decision(decision)
             if not record.seq % REPORTED_EVERY:
                 take_done()
-            if schedule.offer(record.seq, lambda: snapshot_of(self._log.state)):
+            if schedule.store_if_due(record.seq, lambda: snapshot_of(self._log.state)):
                 self._writer.add_stock_controller(record.seq, history.controller)
 
     def _add_decision(self, one: DerivedDecision) -> None:

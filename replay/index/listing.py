@@ -16,7 +16,7 @@ from controller.core.commands import Command, CommandId, Issued
 from controller.core.events import Recorded
 from eventstore.records import CommandRecord, EventRecord
 from replay.index.postings import DECISION, RULE
-from replay.index.store import Index
+from replay.index.store import EventIndex
 from replay.listing.imported import CLASSIFIED_WITHIN, RecordDescriber
 from replay.listing.recorded import EventDescriber
 from replay.listing.values import STEPS, ListedDecision, ListedEvent, ListedItem
@@ -36,7 +36,7 @@ class IndexSelection(Struct, frozen=True):
     kinds: tuple[str, ...] = ()
     term: int | None = None
 
-    def fits(self, one: ListedItem) -> bool:
+    def selects(self, one: ListedItem) -> bool:
         """Whether an item is selected."""
         return (
             all(each in one.subjects for each in self.subjects)
@@ -55,7 +55,12 @@ class IndexSelection(Struct, frozen=True):
 
 
 def events(
-    log: OpenedLog, index: Index, wanted: IndexSelection, first: int, last: int, progress: Progress
+    log: OpenedLog,
+    index: EventIndex,
+    wanted: IndexSelection,
+    first: int,
+    last: int,
+    progress: Progress,
 ) -> Iterator[ListedEvent]:
     """The events of a range that may match. Raises LogError."""
     numbers = _in_range(event_numbers(index, wanted), first, last)
@@ -66,7 +71,7 @@ def events(
 
 def decisions(
     log: OpenedLog,
-    index: Index,
+    index: EventIndex,
     wanted: IndexSelection,
     first: int,
     last: int,
@@ -86,13 +91,13 @@ def decisions(
     )
 
 
-def event_numbers(index: Index, wanted: IndexSelection) -> set[int]:
+def event_numbers(index: EventIndex, wanted: IndexSelection) -> set[int]:
     """The events that may match. Raises LogError."""
     return _matching_numbers(index, wanted.keys("event"))
 
 
 def decision_numbers(
-    index: Index, wanted: IndexSelection, *, rule: str | None = None, with_steps: bool = False
+    index: EventIndex, wanted: IndexSelection, *, rule: str | None = None, with_steps: bool = False
 ) -> set[int]:
     """The events with a decision that may match, as for `decisions`. Raises LogError."""
     keys = wanted.keys("decision")
@@ -107,7 +112,7 @@ def decision_numbers(
 _KIND: Final = f"{DECISION}kind "
 
 
-def _matching_numbers(index: Index, keys: list[list[str]]) -> set[int]:
+def _matching_numbers(index: EventIndex, keys: list[list[str]]) -> set[int]:
     """The events that are in a posting of each list."""
     sets = (set(chain.from_iterable(map(index.numbers, one))) for one in keys)
     return reduce(and_, sets)
@@ -120,7 +125,7 @@ def _in_range(numbers: Iterable[int], first: int, last: int) -> list[int]:
 class _StoredDecisions:
     """In place of a fold: the commands of an event are those of the log and of the index."""
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: EventIndex) -> None:
         self._index = index
         self._seq = 0
         self.derived: dict[int, list[Issued]] = {}
@@ -136,7 +141,7 @@ class _StoredDecisions:
 
 
 def _described_events(
-    log: RecordedLog, index: Index, numbers: list[int], progress: Progress
+    log: RecordedLog, index: EventIndex, numbers: list[int], progress: Progress
 ) -> Iterator[tuple[ListedEvent, list[ListedDecision]]]:
     decided = _StoredDecisions(index)
     describer = EventDescriber(log, decided)
@@ -179,7 +184,7 @@ def _by_id(
     return {one.id: one.command for cause in causes for one in commands.get(cause, ())}
 
 
-def _commands(log: RecordedLog, index: Index, causes: list[int]) -> dict[int, list[Issued]]:
+def _commands(log: RecordedLog, index: EventIndex, causes: list[int]) -> dict[int, list[Issued]]:
     """The commands of these events as they were derived, by event."""
     found = {one.id: one for one in index.commands(causes)}
     for record in log.reader.commands_caused_by(causes):

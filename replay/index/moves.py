@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from eventstore.filters import EventFilter
 from replay.index.every_fact import belongs, places_of, places_of_moves
-from replay.index.store import Index
+from replay.index.store import EventIndex
 from replay.inspect.at import projection_at, snapshot_before
 from replay.inspect.projections import RecordedProjection
 from replay.logs.decode import decode_recorded
@@ -40,7 +40,7 @@ class _Part(NamedTuple):
 
 
 def facts_with_moves(
-    log: RecordedLog, index: Index, subject: Subject, seq: int, progress: Progress
+    log: RecordedLog, index: EventIndex, subject: Subject, seq: int, progress: Progress
 ) -> list[AnyFact]:
     """The facts about a subject up to event `seq`. Raises ReplayError, LogError."""
     found = (one for one in index.facts(places_of(subject), seq) if belongs(one, subject))
@@ -50,7 +50,7 @@ def facts_with_moves(
     return _Folding(log, subject, found, progress).facts(parts, seq)
 
 
-def _parts(log: RecordedLog, index: Index, subject: Subject, seq: int) -> list[_Part]:
+def _parts(log: RecordedLog, index: EventIndex, subject: Subject, seq: int) -> list[_Part]:
     """The ranges of the log that have to be folded for the moves of a subject. Two ranges are one
     part if no snapshot is between them."""
     parts: list[_Part] = []
@@ -67,7 +67,7 @@ def _parts(log: RecordedLog, index: Index, subject: Subject, seq: int) -> list[_
     return parts
 
 
-def _begin(index: Index, first: int) -> int:
+def _begin(index: EventIndex, first: int) -> int:
     """The event before which a fold has to begin: while the daemon has not the role, an observer
     knows the names of topics from before."""
     lost = index.about.role_lost(first)

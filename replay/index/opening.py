@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from replay.index.store import Index
+from replay.index.store import EventIndex
 from replay.inspect.at import FOLDED_AT_ONCE_MAX, run_index_process
 from replay.logs.caches import keeps_caches
 from replay.logs.open_log import OpenedLog
@@ -11,7 +11,7 @@ from replay.progress import Progress
 
 
 @contextmanager
-def index_of(log: OpenedLog, progress: Progress) -> Iterator[Index | None]:
+def index_of(log: OpenedLog, progress: Progress) -> Iterator[EventIndex | None]:
     """The index of a log. None if the log is short and has none, if its commands are not those that
     its events lead to, if a daemon is writing it, or if its folder cannot be written. The answer is
     then found by a fold. Raises LogError."""
@@ -23,15 +23,15 @@ def index_of(log: OpenedLog, progress: Progress) -> Iterator[Index | None]:
             index.close()
 
 
-def _index_of(log: OpenedLog, progress: Progress) -> Index | None:
+def _index_of(log: OpenedLog, progress: Progress) -> EventIndex | None:
     reader = log.reader
-    index = Index.open_for(reader)
+    index = EventIndex.open_for(reader)
     if index is None:
         count = reader.last_seq - reader.header.first_seq + 1
         if count <= FOLDED_AT_ONCE_MAX or not keeps_caches(reader.path):
             return None
         run_index_process(reader, progress)
-        index = Index.open_for(reader)
+        index = EventIndex.open_for(reader)
     if index is not None and index.about.differs_at:
         index.close()
         return None

@@ -18,7 +18,7 @@ from replay.logs.open_log import RecordedLog
 from replay.progress import Progress
 from replay.verify.verification import Verifier
 from replay.why.noted_facts import KnownZnodes
-from replay.why.recorded import LogPart, NextEvent, Run
+from replay.why.recorded import LogPart, NextEvent, RecordedRun
 
 
 class RecordedPass(LogPass):
@@ -34,7 +34,9 @@ class RecordedPass(LogPass):
         self._last = last = log.reader.last_seq
         self._progress = progress
         self._verifier = verifier
-        self._run = Run(LogPart(log, last), EVERYTHING, [], KnownZnodes({}, {}), EveryFactObserver)
+        self._run = RecordedRun(
+            LogPart(log, last), EVERYTHING, [], KnownZnodes({}, {}), EveryFactObserver
+        )
         observer = self._run.observer
         assert isinstance(observer, EveryFactObserver), "the run makes it"
         self._observer = observer
@@ -55,7 +57,7 @@ class RecordedPass(LogPass):
             if not seq % REPORTED_EVERY:
                 self._progress("making the index", seq, self._last)
                 take_done()
-            schedule.offer(seq, self._run.snapshot)
+            schedule.store_if_due(seq, self._run.snapshot)
 
     def _take(self, taken: NextEvent, order: int) -> None:
         folded = self._run.take(taken, order)

@@ -212,7 +212,7 @@ class _StoredFact(NamedTuple):
     body: bytes
 
 
-class Index:
+class EventIndex:
     """An index that was made of the log and the code that use it."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, about: About) -> None:
@@ -366,7 +366,7 @@ class Index:
 def has_index(reader: LogReader) -> bool:
     """Whether a log has an index that can be used. Then its files were checked when the index was
     made: their sizes and times are the same since."""
-    index = Index.open_for(reader)
+    index = EventIndex.open_for(reader)
     if index is None:
         return False
     index.close()

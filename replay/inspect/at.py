@@ -111,7 +111,7 @@ def make_snapshots(path: Path, progress: Progress = unreported) -> int:
         for record in log.reader.events(EventFilter(first_seq=projection.seq + 1)):
             projection.apply(record)
             progress("making snapshots", record.seq, last)
-            made += schedule.offer(record.seq, projection.snapshot)
+            made += schedule.store_if_due(record.seq, projection.snapshot)
     return made
 
 
@@ -124,7 +124,7 @@ class SnapshotSchedule:
         self._apart_s, self._begun = SNAPSHOTS_APART_S, time.process_time()
         self._count, self._is_due = 0, False
 
-    def offer(self, seq: int, take: Callable[[], bytes | None]) -> bool:
+    def store_if_due(self, seq: int, take: Callable[[], bytes | None]) -> bool:
         """Store a snapshot after event `seq` if the last one is far enough away. `take` returns
         None in the middle of a procedure. Raises LogError."""
         self._count += 1

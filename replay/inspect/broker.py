@@ -32,7 +32,7 @@ class ReplicaView(Struct, frozen=True):
     waiting_requests: int
 
 
-class BrokerView(Struct, frozen=True):
+class InspectedBroker(Struct, frozen=True):
     """A broker after event `seq`. `running` is the procedure that runs, "" if none does."""
 
     seq: int
@@ -43,7 +43,7 @@ class BrokerView(Struct, frozen=True):
     replicas: list[ReplicaView]
 
 
-def broker_at(log: BrokerLog, seq: int, progress: Progress = unreported) -> BrokerView:
+def broker_at(log: BrokerLog, seq: int, progress: Progress = unreported) -> InspectedBroker:
     """The broker after event `seq`. Raises ReplayError, LogError."""
     view = None
     for record, _, _, fold in fold_broker_log(log, seq):
@@ -56,21 +56,21 @@ def broker_at(log: BrokerLog, seq: int, progress: Progress = unreported) -> Brok
     return view
 
 
-def broker_changes(before: BrokerView, after: BrokerView) -> list[Change]:
+def broker_changes(before: InspectedBroker, after: InspectedBroker) -> list[Change]:
     """All differences, by subject: the broker, then each replica."""
     return changes_of(_subjects(before), _subjects(after))
 
 
-def _subjects(view: BrokerView) -> dict[str, Any]:
+def _subjects(view: InspectedBroker) -> dict[str, Any]:
     found: dict[str, Any] = {
         f"broker {view.broker}": {"is_connected": view.is_connected, "running": view.running}
     }
     return found | {f"replica {one.name}": msgspec.to_builtins(one) for one in view.replicas}
 
 
-def _view(broker: Broker, seq: int, time: str, running: str) -> BrokerView:
+def _view(broker: Broker, seq: int, time: str, running: str) -> InspectedBroker:
     replicas = [_replica(broker.partitions[name]) for name in sorted(broker.partitions)]
-    return BrokerView(seq, time, broker.id, broker.is_connected, running, replicas)
+    return InspectedBroker(seq, time, broker.id, broker.is_connected, running, replicas)
 
 
 def _replica(partition: Partition) -> ReplicaView:

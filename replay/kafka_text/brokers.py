@@ -35,7 +35,7 @@ class _Callback(NamedTuple):
     brokers: list[int]
 
 
-class Brokers(LogObserver):
+class BrokerLines(LogObserver):
     """Logs a change when it is known, and each step that follows from it."""
 
     def __init__(self, log: KafkaLog) -> None:

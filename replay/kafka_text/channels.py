@@ -15,7 +15,7 @@ from replay.kafka_text.kafka_log import SENDER, STATE_CHANGE_ANSWER, KafkaLog, L
 from replay.kafka_text.scala_text import node
 
 
-class Channels(LogObserver):
+class ChannelLines(LogObserver):
     """Logs the state of the channel to each broker: opened, connected, failed, closed.
 
     A log does not have the time of a new connection, so the first answer counts as the time.

@@ -19,7 +19,7 @@ from replay.kafka_text.scala_text import mk_string, mutable_set
 from replay.subjects import subject_of
 
 
-class Deletions(LogObserver):
+class DeletionLines(LogObserver):
     """Logs which topics are queued, begun, waiting and deleted."""
 
     def __init__(self, log: KafkaLog) -> None:

@@ -34,7 +34,7 @@ class _RequestedElections(NamedTuple):
     others: list[Partition]
 
 
-class Elections(LogObserver):
+class ElectionLines(LogObserver):
     """Logs each election when it begins, and its result when it is over."""
 
     def __init__(self, log: KafkaLog) -> None:

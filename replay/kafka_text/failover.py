@@ -50,7 +50,7 @@ class _Stage(IntEnum):
     READY = auto()
 
 
-class Failover(LogObserver):
+class FailoverLines(LogObserver):
     """Logs the stages, each when the procedure has reached it or a later one."""
 
     def __init__(self, log: KafkaLog) -> None:

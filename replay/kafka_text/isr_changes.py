@@ -26,11 +26,12 @@ from replay.kafka_text.kafka_log import (
     ZooKeeperOutcome,
 )
 from replay.kafka_text.scala_text import collection, immutable_set, leader_and_isr, mk_string
+from replay.names import partition_name
 
 _FIRST_BY_TOPIC_ID: Final = 2
 
 
-class IsrChanges(LogObserver):
+class IsrChangeLines(LogObserver):
     """Logs which AlterPartition and AllocateProducerIds requests are rejected and why, and new
     blocks of producer ids."""
 
@@ -130,11 +131,11 @@ class IsrChanges(LogObserver):
             self.log.info(
                 CONTROLLER,
                 f"Failed to update ISR to {leader_and_isr(state)} for partition "
-                f"{name[0]}-{name[1]}, bad ZK version.",
+                f"{partition_name(*name)}, bad ZK version.",
             )
 
 
-class LogDirs(LogObserver):
+class LogDirLines(LogObserver):
     """Logs the log directories that failed, and the replicas in them."""
 
     def __init__(self, log: KafkaLog) -> None:

@@ -54,7 +54,7 @@ SESSION_0_8: Final = Logger(
 ZOOKEEPER_0_8: Final = Logger("kafka.utils.ZkUtils$", "")
 
 
-class Line(NamedTuple):
+class KafkaLogLine(NamedTuple):
     """One line, with the number and wall-clock time of its event.
 
     `exception` is what Kafka prints below the line, without the stack trace; usually "".
@@ -98,8 +98,8 @@ class KafkaLog:
         self.is_failing_over = False
         self.seq = 0
         self.wall_ns = 0
-        self.lines: list[Line] = []
-        self.lines_of_0_8: list[Line] = []
+        self.lines: list[KafkaLogLine] = []
+        self.lines_of_0_8: list[KafkaLogLine] = []
 
     @property
     def context(self) -> ControllerContext:
@@ -125,9 +125,11 @@ class KafkaLog:
     def _add(self, level: str, logger: Logger, message: str, exception: str) -> None:
         self.lines.append(self._line(level, logger, message, exception))
 
-    def _line(self, level: str, logger: Logger, message: str, exception: str = "") -> Line:
+    def _line(self, level: str, logger: Logger, message: str, exception: str = "") -> KafkaLogLine:
         identity = logger.identity.format(id=self.id, epoch=self.context.epoch)
-        return Line(self.seq, self.wall_ns, level, identity + message, logger.name, exception)
+        return KafkaLogLine(
+            self.seq, self.wall_ns, level, identity + message, logger.name, exception
+        )
 
 
 class LogObserver(FoldObserver):

@@ -51,7 +51,7 @@ from replay.parsed_znodes import parsed_state
 _PATH: Final = znodes.REASSIGN_PARTITIONS
 
 
-class Reassignments(LogObserver):
+class ReassignmentLines(LogObserver):
     """Logs each step: assignments written, leader epochs raised, target replicas in sync, leaders
     moved, requests completed."""
 

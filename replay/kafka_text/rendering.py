@@ -16,35 +16,35 @@ from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import Trigger
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
-from replay.kafka_text.brokers import Brokers
-from replay.kafka_text.channels import Channels
-from replay.kafka_text.deletions import Deletions
-from replay.kafka_text.elections import Elections
-from replay.kafka_text.failover import Failover
-from replay.kafka_text.isr_changes import IsrChanges, LogDirs
-from replay.kafka_text.kafka_log import KafkaLog, Line, LogObserver, ZooKeeperOutcome
-from replay.kafka_text.reassignments import Reassignments
-from replay.kafka_text.requests import Requests
-from replay.kafka_text.role import Role
-from replay.kafka_text.state_machines import StateMachines
-from replay.kafka_text.topics import Topics
+from replay.kafka_text.brokers import BrokerLines
+from replay.kafka_text.channels import ChannelLines
+from replay.kafka_text.deletions import DeletionLines
+from replay.kafka_text.elections import ElectionLines
+from replay.kafka_text.failover import FailoverLines
+from replay.kafka_text.isr_changes import IsrChangeLines, LogDirLines
+from replay.kafka_text.kafka_log import KafkaLog, KafkaLogLine, LogObserver, ZooKeeperOutcome
+from replay.kafka_text.reassignments import ReassignmentLines
+from replay.kafka_text.requests import RequestLines
+from replay.kafka_text.role import RoleLines
+from replay.kafka_text.state_machines import StateMachineLines
+from replay.kafka_text.topics import TopicLines
 from replay.logs.decode import decode_recorded, require_recorded
 from replay.logs.other_core import OtherCoreCheck, is_of_this_core, refuse_event_of_other_core
 from replay.logs.recorded_fold import fold_at_start, fold_event
 
 _OBSERVERS: tuple[type[LogObserver], ...] = (
-    Role,
-    Failover,
-    Brokers,
-    Topics,
-    Deletions,
-    IsrChanges,
-    LogDirs,
-    StateMachines,
-    Requests,
-    Elections,
-    Reassignments,
-    Channels,
+    RoleLines,
+    FailoverLines,
+    BrokerLines,
+    TopicLines,
+    DeletionLines,
+    IsrChangeLines,
+    LogDirLines,
+    StateMachineLines,
+    RequestLines,
+    ElectionLines,
+    ReassignmentLines,
+    ChannelLines,
 )
 """In the order in which Kafka logs the same moment: what is about to be done, the new states, the
 requests, what is completed."""
@@ -52,7 +52,7 @@ requests, what is completed."""
 
 def kafka_lines(
     reader: LogReader, last_seq: int | None = None, *, of_0_8: bool = False
-) -> Iterator[Line]:
+) -> Iterator[KafkaLogLine]:
     """The lines of a log, up to those of the event `last_seq`; or those of Kafka 0.8 that
     docs/kafka-logs.md lists.
 
@@ -89,7 +89,7 @@ class Rendering(FoldObserver):
         """The commands of the last event."""
         fold.controller.observer = self
 
-    def lines(self, event: Recorded) -> list[Line]:
+    def lines(self, event: Recorded) -> list[KafkaLogLine]:
         """Fold an event and return its lines."""
         log = self._log
         log.seq, log.wall_ns, log.lines, log.lines_of_0_8 = event.seq, event.wall_ns, [], []

@@ -15,7 +15,7 @@ from replay.kafka_text.scala_text import mutable_set
 _FIRST_MIXED_STOP_REPLICA: Final = 3
 
 
-class Requests(LogObserver):
+class RequestLines(LogObserver):
     """Logs every batch; like Kafka, UpdateMetadata once for all brokers. Unlike Kafka, it does not
     log UpdateMetadata that is sent to no broker."""
 

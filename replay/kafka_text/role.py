@@ -51,7 +51,7 @@ _API_EVENTS: Final = {
 that a Kafka broker serves without its controller, such as CreateTopics, have the API's name."""
 
 
-class Role(LogObserver):
+class RoleLines(LogObserver):
     """Logs when the broker wins and loses the role, and the failures of controller events."""
 
     def __init__(self, log: KafkaLog) -> None:

@@ -70,7 +70,7 @@ class _ReplicaMove(NamedTuple):
     before: list[tuple[Partition, ReplicaState, LeaderAndIsr | None]]
 
 
-class StateMachines(LogObserver):
+class StateMachineLines(LogObserver):
     """Logs each step when it is done: before its requests, or before the next broker's replicas."""
 
     _step: _Election | _ReplicaMove | None = None

@@ -21,7 +21,7 @@ from replay.kafka_text.scala_text import (
 from replay.parsed_znodes import parsed_topic
 
 
-class Topics(LogObserver):
+class TopicLines(LogObserver):
     """Logs a change of the list of topics, or of one topic, when it has been read."""
 
     def __init__(self, log: KafkaLog) -> None:

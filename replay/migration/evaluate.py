@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from replay.migration import broker_rules, role_rules, work_rules
-from replay.migration.findings import Finding, MigratingCluster
+from replay.migration.findings import MigratingCluster, MigrationFinding
 
-Rule = Callable[[MigratingCluster], Iterator[Finding]]
+Rule = Callable[[MigratingCluster], Iterator[MigrationFinding]]
 
 RULES: Final[tuple[Rule, ...]] = (
     role_rules.check_controller,
@@ -27,11 +27,11 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 
 
-def findings_of(subject: MigratingCluster) -> list[Finding]:
+def findings_of(subject: MigratingCluster) -> list[MigrationFinding]:
     """What all rules find; an `ok` where a rule has nothing to object to."""
     found = [finding for rule in RULES for finding in rule(subject)]
     if subject.view is None:
         text = "the log of a daemon does not have /controller and /migration"
         advice = "check the live cluster, or the data folder of its ZooKeeper"
-        found.append(Finding(check="znodes", level="warning", text=text, advice=advice))
+        found.append(MigrationFinding(check="znodes", level="warning", text=text, advice=advice))
     return found

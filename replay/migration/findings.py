@@ -20,7 +20,7 @@ from replay.znode_view import ZnodeView
 Level = Literal["ok", "warning", "error"]
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class MigrationFinding(Struct, frozen=True, kw_only=True):
     """What one rule found. `where` names the znodes, partitions and brokers; `advice` says what to
     do about a problem."""
 
@@ -31,7 +31,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     advice: str = ""
 
 
-class BrokerSettings(Struct, frozen=True, kw_only=True):
+class MigratingBroker(Struct, frozen=True, kw_only=True):
     """A running broker: its release of Kafka, for example (3, 9), and its settings by key. `fault`
     says why they are unknown, or is empty."""
 
@@ -52,7 +52,7 @@ class MigratingCluster:
         self,
         cluster: ClusterView,
         view: ZnodeView | None,
-        brokers: Sequence[BrokerSettings] | None = None,
+        brokers: Sequence[MigratingBroker] | None = None,
     ) -> None:
         self.cluster = cluster
         self.view = view
@@ -95,7 +95,7 @@ class MigratingCluster:
             return None
 
     @property
-    def answering(self) -> list[BrokerSettings]:
+    def answering(self) -> list[MigratingBroker]:
         """The brokers whose settings are known."""
         return [one for one in self.brokers or () if not one.fault]
 

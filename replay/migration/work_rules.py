@@ -6,7 +6,7 @@ from typing import Final
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from replay.health.evaluate import State
-from replay.migration.findings import Finding, MigratingCluster, brokers_named
+from replay.migration.findings import MigratingCluster, MigrationFinding, brokers_named
 from replay.names import partition_name
 
 _REQUESTS: Final = (
@@ -16,7 +16,7 @@ _REQUESTS: Final = (
 )
 
 
-def check_reassignments(subject: MigratingCluster) -> Iterator[Finding]:
+def check_reassignments(subject: MigratingCluster) -> Iterator[MigrationFinding]:
     """No partition is being reassigned, and no znode requests it."""
     moving = subject.in_state(State.REASSIGNING)
     requested = [one for one in _REQUESTS if subject.find(one) is not None]
@@ -29,12 +29,14 @@ def check_reassignments(subject: MigratingCluster) -> Iterator[Finding]:
         )
         advice = "wait until they end, or cancel them (docs/reassign.md)"
         where = (*moving, *requested)
-        yield Finding(check="reassignments", level="error", text=text, where=where, advice=advice)
+        yield MigrationFinding(
+            check="reassignments", level="error", text=text, where=where, advice=advice
+        )
     else:
-        yield Finding(check="reassignments", level="ok", text="no reassignment")
+        yield MigrationFinding(check="reassignments", level="ok", text="no reassignment")
 
 
-def check_deletions(subject: MigratingCluster) -> Iterator[Finding]:
+def check_deletions(subject: MigratingCluster) -> Iterator[MigrationFinding]:
     """No topic is being deleted: a KRaft controller removes the requests and keeps the topics
     (KRaftMigrationZkWriter.handleTopicsSnapshot)."""
     topics = [f"{znodes.DELETE_TOPICS}/{one.topic}" for one in subject.cluster.deletions]
@@ -44,7 +46,7 @@ def check_deletions(subject: MigratingCluster) -> Iterator[Finding]:
             "topics"
         )
         advice = "wait until they are gone; a deletion waits for the brokers with its replicas"
-        yield Finding(
+        yield MigrationFinding(
             check="deletions", level="error", text=text, where=tuple(topics), advice=advice
         )
     replicas = subject.cluster.replica_deletions
@@ -52,12 +54,14 @@ def check_deletions(subject: MigratingCluster) -> Iterator[Finding]:
         text = "brokers have not confirmed the deletion of replicas; only refold records it"
         where = tuple(f"{one.partition} on broker {one.broker}" for one in replicas)
         advice = "start the brokers, and wait while refold is controller"
-        yield Finding(check="deletions", level="warning", text=text, where=where, advice=advice)
+        yield MigrationFinding(
+            check="deletions", level="warning", text=text, where=where, advice=advice
+        )
     if not topics and not replicas:
-        yield Finding(check="deletions", level="ok", text="no deletion")
+        yield MigrationFinding(check="deletions", level="ok", text="no deletion")
 
 
-def check_offline(subject: MigratingCluster) -> Iterator[Finding]:
+def check_offline(subject: MigratingCluster) -> Iterator[MigrationFinding]:
     """All partitions have a live leader. While a KRaft controller has the role, a leader that is
     not registered may be a broker in KRaft mode."""
     found = [
@@ -76,14 +80,16 @@ def check_offline(subject: MigratingCluster) -> Iterator[Finding]:
             if bool(one.replicas) is has_replicas
         )
         if offline:
-            yield Finding(
+            yield MigrationFinding(
                 check="offline partitions", level="error", text=what, where=offline, advice=advice
             )
     if not found:
-        yield Finding(check="offline partitions", level="ok", text="no partition is offline")
+        yield MigrationFinding(
+            check="offline partitions", level="ok", text="no partition is offline"
+        )
 
 
-def check_registered(subject: MigratingCluster) -> Iterator[Finding]:
+def check_registered(subject: MigratingCluster) -> Iterator[MigrationFinding]:
     """All brokers that have replicas are registered: the migration begins when all of them have
     registered with the KRaft controller (KRaftMigrationDriver.areZkBrokersReadyForMigration)."""
     live = {one.id for one in subject.cluster.brokers}
@@ -100,27 +106,33 @@ def check_registered(subject: MigratingCluster) -> Iterator[Finding]:
         )
         advice = "before a rollback, restart those in KRaft mode as brokers in migration mode"
         where = brokers_named(absent)
-        yield Finding(check="brokers", level="warning", text=text, where=where, advice=advice)
+        yield MigrationFinding(
+            check="brokers", level="warning", text=text, where=where, advice=advice
+        )
     elif absent:
         text = "brokers with replicas are not registered: the migration waits for them"
         advice = "start the brokers, or move their replicas to others"
         where = brokers_named(absent)
-        yield Finding(check="brokers", level="error", text=text, where=where, advice=advice)
+        yield MigrationFinding(
+            check="brokers", level="error", text=text, where=where, advice=advice
+        )
     elif not live:
         text = "no broker is registered"
-        yield Finding(check="brokers", level="error", text=text, advice="start the brokers")
+        yield MigrationFinding(
+            check="brokers", level="error", text=text, advice="start the brokers"
+        )
     else:
         text = f"all {len(live)} brokers with replicas are registered"
-        yield Finding(check="brokers", level="ok", text=text)
+        yield MigrationFinding(check="brokers", level="ok", text=text)
 
 
-def check_readable(subject: MigratingCluster) -> Iterator[Finding]:
+def check_readable(subject: MigratingCluster) -> Iterator[MigrationFinding]:
     """Topics, states and registrations can be read: a KRaft controller ends its copy at a znode
     that it cannot parse."""
     unreadable = list(_unreadable(subject))
     if unreadable:
         text = "znodes cannot be read: a KRaft controller would end the migration at them"
-        yield Finding(
+        yield MigrationFinding(
             check="znodes",
             level="error",
             text=text,

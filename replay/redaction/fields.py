@@ -11,7 +11,7 @@ from controller.core.events import ChildrenRead, ZnodesRead
 from replay.redaction import places
 from replay.redaction.names import Names
 from replay.stock_clusters.imported_log.events import RequestServed, ZnodesRestored
-from replay.stock_clusters.zookeeper_log.transactions import Acl, Transaction
+from replay.stock_clusters.zookeeper_log.transactions import Transaction, ZooKeeperAcl
 
 _TEXTS: Final = (
     "cause",
@@ -111,7 +111,7 @@ def _special(names: Names, found: Struct) -> Any:
                 for one in features
             ]
             return structs.replace(found, message=message, features=tuple(results))
-        case Acl(scheme=scheme, id=id) if scheme not in ("world", "auth"):
+        case ZooKeeperAcl(scheme=scheme, id=id) if scheme not in ("world", "auth"):
             return structs.replace(found, id=places.principal(names, id))
         case Transaction(content=content):
             # The digest is that of the tree with the original names.

@@ -60,7 +60,7 @@ class Names:
         """Return a text that is a name only if it is collected elsewhere."""
         return name
 
-    def any(self, name: str) -> str:
+    def of_any_kind(self, name: str) -> str:
         """Collect a name whose kind is not known, unless it is collected elsewhere."""
         return self.stand_in_of("foreign", name)
 
@@ -112,7 +112,7 @@ class StandIns(Names):
             text = self._foreign.sub(lambda found: self.of["foreign"][found[0]], text)
         return text
 
-    def any(self, name: str) -> str:
+    def of_any_kind(self, name: str) -> str:
         """The stand-in of a name of any kind."""
         return self._by_name.get(name) or self.stand_in_of("foreign", name)
 

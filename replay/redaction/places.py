@@ -12,7 +12,7 @@ import msgspec
 from controller.core.znodes.acls import EXTENDED_ACL_CHANGES, LITERAL_ACL_CHANGES
 from replay.redaction import shapes
 from replay.redaction.names import Names
-from replay.redaction.shapes import Content, Place
+from replay.redaction.shapes import JsonShape, ZnodeShape
 from replay.world.paths import ROOT, below
 
 _TOKEN: Final = re.compile(r'[{}]|"((?:[^"\\]|\\.)*)"(\s*:)?')
@@ -61,7 +61,7 @@ def path(names: Names, whole: str) -> str:
     return names.chroot + "/".join(_segments(names, shapes.ROOT, known.split("/")))
 
 
-def _segments(names: Names, place: Place | None, segments: list[str]) -> list[str]:
+def _segments(names: Names, place: ZnodeShape | None, segments: list[str]) -> list[str]:
     """The segments of a path from the root on, or of any other text."""
     if segments[0]:
         return [string(names, "foreign", one) for one in segments]
@@ -73,7 +73,7 @@ def _segments(names: Names, place: Place | None, segments: list[str]) -> list[st
     return after
 
 
-def _outside(names: Names, whole: str) -> Place | None:
+def _outside(names: Names, whole: str) -> ZnodeShape | None:
     """The place from which a path outside of the chroot starts: ZooKeeper's own znodes have a known
     shape."""
     is_own = names.chroot and whole.startswith("/zookeeper")
@@ -112,18 +112,18 @@ def znode(names: Names, whole: str, data: bytes | None) -> bytes | None:
         kind = _kind_of_resource(
             found[1].decode() if found else "", is_prefix=_LITERAL.search(data) is None
         )
-        content = Content({**content.strings, "name": kind})
+        content = JsonShape({**content.strings, "name": kind})
     return _json(names, data, content)
 
 
-def _content_of(known: str | None) -> Content:
+def _content_of(known: str | None) -> JsonShape:
     if known is None:
         return shapes.UNKNOWN
     *_, (_, _, place) = shapes.steps(shapes.ROOT, known.split("/")[1:])
     return place.content if place is not None else shapes.UNKNOWN
 
 
-def _json(names: Names, data: bytes, content: Content) -> bytes:
+def _json(names: Names, data: bytes, content: JsonShape) -> bytes:
     """JSON of a znode, unchanged except for names, and for keys and strings of no known shape."""
 
     def kind_of_key(key: str, enclosing: list[str]) -> str:
@@ -233,7 +233,7 @@ def string(names: Names, kind: str, text: str) -> str:
         case "known":
             return names.known("topic", text)
         case "any":
-            return names.any(text)
+            return names.of_any_kind(text)
         case "path":
             return path(names, text)
         case "address":

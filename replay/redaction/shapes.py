@@ -46,7 +46,7 @@ KNOWN_WORDS: Final[Mapping[str, frozenset[str]]] = {
 """The kinds of words that Kafka chooses, with these words."""
 
 
-class Content(Struct, frozen=True):
+class JsonShape(Struct, frozen=True):
     """The shape of JSON: the kinds of the strings below each key ("plain" for a number or another
     word of no kind), and of the keys of the objects below a key."""
 
@@ -54,11 +54,11 @@ class Content(Struct, frozen=True):
     keys: Mapping[str, str] = {}
 
 
-def _content(plain: str = "", keys: Mapping[str, str] | None = None, **kinds: str) -> Content:
-    return Content({**dict.fromkeys(plain.split(), "plain"), **kinds}, keys or {})
+def _content(plain: str = "", keys: Mapping[str, str] | None = None, **kinds: str) -> JsonShape:
+    return JsonShape({**dict.fromkeys(plain.split(), "plain"), **kinds}, keys or {})
 
 
-UNKNOWN: Final = Content()
+UNKNOWN: Final = JsonShape()
 """The shape of content that Kafka does not have."""
 
 _PARTITIONS: Final = _content(
@@ -74,7 +74,7 @@ _ACLS: Final = _content(
     operation="operation",
 )
 _DELETION: Final = _content("version broker", {"partitions": "topic"}, partitions="any")
-_TOKEN: Final = Content(
+_TOKEN: Final = JsonShape(
     dict.fromkeys(
         (
             *("version", "owner", "renewers", "issueTimestamp", "maxTimestamp"),
@@ -83,7 +83,7 @@ _TOKEN: Final = Content(
         "value",
     )
 )
-_CONTENTS: Final[Mapping[str, Content]] = {
+_CONTENTS: Final[Mapping[str, JsonShape]] = {
     f"{znodes.BROKER_IDS}/<number>": _content(
         "version port jmx_port timestamp min_version max_version min_version_level"
         " max_version_level",
@@ -165,17 +165,17 @@ _CONTENTS: Final[Mapping[str, Content]] = {
 """By path. In angle brackets: the kind of a name, which may follow the same characters."""
 
 
-class Place(Struct):
+class ZnodeShape(Struct):
     """A znode of the known shape: its children by name, those with names of a kind, its content."""
 
-    children: dict[str, "Place"] = {}
-    named: list[tuple[str, str, "Place"]] = []
+    children: dict[str, "ZnodeShape"] = {}
+    named: list[tuple[str, str, "ZnodeShape"]] = []
     """The characters before the name, its kind, and the place."""
-    content: Content = UNKNOWN
+    content: JsonShape = UNKNOWN
 
 
-def _tree() -> Place:
-    root = Place()
+def _tree() -> ZnodeShape:
+    root = ZnodeShape()
     for template, content in _CONTENTS.items():
         place = root
         for segment in template.split("/")[1:]:
@@ -186,14 +186,14 @@ def _tree() -> Place:
     return root
 
 
-def _below(place: Place, segment: str) -> Place:
+def _below(place: ZnodeShape, segment: str) -> ZnodeShape:
     before, is_named, kind = segment.rstrip(">").partition("<")
     if not is_named:
-        return place.children.setdefault(segment, Place())
+        return place.children.setdefault(segment, ZnodeShape())
     for other, _, found in place.named:
         if other == before:
             return found
-    found = Place()
+    found = ZnodeShape()
     place.named.append((before, kind, found))
     return found
 
@@ -211,7 +211,9 @@ def words() -> Iterator[str]:
         yield from content.keys
 
 
-def steps(place: Place | None, segments: list[str]) -> Iterator[tuple[str, str, Place | None]]:
+def steps(
+    place: ZnodeShape | None, segments: list[str]
+) -> Iterator[tuple[str, str, ZnodeShape | None]]:
     """For each segment of a path below `place`: the characters that remain, the kind of the rest
     ("" for no rest), and its place. None is a place of no known shape."""
     for segment in segments:

@@ -6,13 +6,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from replay.description.phrases import some
+from replay.description.phrases import first_few
 from replay.diff.comparing import BASE, HEAD, Instance, Side
 from replay.diff.grouping import DecisionDivergence, RootDivergence
 from replay.diff.reports import sentences
 from replay.errors import ReplayError
 from replay.report.command_output import read_output
-from replay.report.document import DifferingDecision, Finding, Lane, Mark, Report, Severity
+from replay.report.document import DifferingDecision, Lane, Mark, Report, ReportFinding, Severity
 from replay.report.findings import worst_first
 from replay.times import iso_time
 
@@ -69,7 +69,7 @@ def add_differing_decisions(report: Report, path: Path) -> None:
         if not _is_in(report, one):
             where = f"event {one.root.first.seq} at {iso_time(one.root.first.time_ns)}"
             raise ReplayError(f"{path} names {where}, which {report.path} does not have: {_AGAIN}")
-    sides = (sentences.side(BASE, diff.base), sentences.side(HEAD, diff.head))
+    sides = (sentences.version_line(BASE, diff.base), sentences.version_line(HEAD, diff.head))
     count = "" if found else "no decision of this log differs between "
     report.notes.append(
         f"refold diff: {count}{' and '.join(' '.join(one.split()) for one in sides)}."
@@ -100,7 +100,7 @@ def _name_in(diff: _Diff, report: Report, path: Path) -> str:
             if one.error:
                 raise ReplayError(f"{path} has no result for {one.log}: {one.error}")
             return one.log
-    names = some([one.log for one in diff.logs], ", ") or "no log"
+    names = first_few([one.log for one in diff.logs], ", ") or "no log"
     raise ReplayError(f"{path} compares {names}, not {report.path}: {_AGAIN}")
 
 
@@ -113,7 +113,7 @@ def _is_in(report: Report, one: Instance) -> bool:
     return report.wall_ns_of(first.seq, iso_time(first.time_ns)) is not None
 
 
-def _finding(group: _Group, one: Instance, look_at: str) -> Finding:
+def _finding(group: _Group, one: Instance, look_at: str) -> ReportFinding:
     first = one.root.first
     parts = [*sentences.details(one), sentences.followers(one), *sentences.outcome(one)]
     severity: Severity = "bad"
@@ -128,7 +128,7 @@ def _finding(group: _Group, one: Instance, look_at: str) -> Finding:
     text += "; ".join(one for one in parts if one) + "."
     names = tuple(one.root.partitions)
     at_ns = first.time_ns
-    return Finding("differs", severity, text, first.seq, at_ns, at_ns, names, look_at)
+    return ReportFinding("differs", severity, text, first.seq, at_ns, at_ns, names, look_at)
 
 
 def _marks(root: RootDivergence) -> list[Mark]:

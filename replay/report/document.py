@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from replay.explore.saved import Branch
+from replay.explore.saved import BranchPoint
 from replay.report.reading import LogExtent, Procedure, TimedDecision, TimedEvent
 from replay.times import nanoseconds_of
 
@@ -15,7 +15,7 @@ Severity = Literal["bad", "warning", "info"]
 Group = Literal["diff", "controller", "broker", "session", "reassignment", "partition"]
 
 
-class Finding(Struct, frozen=True):
+class ReportFinding(Struct, frozen=True):
     """A sentence about what happened, and where it leads in the time line. `look_at` is the command
     that answers more, "" for none."""
 
@@ -95,7 +95,7 @@ class CurvePoint(Struct, frozen=True):
     high: float
 
 
-class Futures(Struct, frozen=True):
+class PointOfNoReturn(Struct, frozen=True):
     """A point of no return, as `refold what-if --invariant` found it."""
 
     condition: str
@@ -156,7 +156,7 @@ class Report(LogExtent, kw_only=True):
     """A log as a report. `failovers` are the procedures that took the controller role."""
 
     notes: list[str]
-    findings: list[Finding]
+    findings: list[ReportFinding]
     lanes: list[Lane]
     counts: list[Count]
     outages: list[Outage]
@@ -164,13 +164,13 @@ class Report(LogExtent, kw_only=True):
     events: list[TimedEvent]
     decisions: list[TimedDecision]
     changes: list[ClusterChange]
-    futures: Futures | None = None
+    futures: PointOfNoReturn | None = None
     differing: list[DifferingDecision] = field(default_factory=list)
     """What `refold diff` found."""
     shift_ns: int = 0
     """How much later this log begins than the one that it is aligned with, or than the first log of
     its run; negative: earlier."""
-    branch: Branch | None = None
+    branch: BranchPoint | None = None
     """Where this log continues another one."""
     comparison: LogComparison | None = None
 

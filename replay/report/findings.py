@@ -7,8 +7,8 @@ from typing import Final
 
 from controller.core.election import UNCLEAN_LEADER
 from controller.core.values import counted
-from replay.description.phrases import broker_list, some
-from replay.report.document import Finding, Outage, Severity
+from replay.description.phrases import broker_list, first_few
+from replay.report.document import Outage, ReportFinding, Severity
 from replay.report.reading import Procedure, Reading
 from replay.times import iso_time, nanoseconds_of
 from replay.why.event_reference import EventReference
@@ -35,7 +35,7 @@ _SHORT_S: Final = 1.0
 
 def findings_of(
     reading: Reading, outages: Sequence[Outage], failovers: Sequence[Procedure]
-) -> list[Finding]:
+) -> list[ReportFinding]:
     """The findings of a log."""
     found = [
         *_of_controller(reading),
@@ -49,7 +49,7 @@ def findings_of(
     return worst_first(found)
 
 
-def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+def worst_first(findings: Iterable[ReportFinding]) -> list[ReportFinding]:
     """Findings in their order: the worst first, then by time."""
     return sorted(findings, key=lambda one: (_WORST_FIRST.index(one.severity), one.begin_ns))
 
@@ -58,17 +58,17 @@ def _command(reading: Reading, question: str) -> str:
     return f"refold why {shlex.quote(reading.path)} {question}"
 
 
-def _of_controller(reading: Reading) -> Iterator[Finding]:
+def _of_controller(reading: Reading) -> Iterator[ReportFinding]:
     text = reading.history.headline()
     if text:
         failures = reading.history.failures()
         seq = failures[0].seq if failures else reading.last_seq
         begin_ns = failures[0].wall_ns if failures else reading.end_ns
         look_at = _command(reading, "--unhealthy")
-        yield Finding("controller", "bad", text, seq, begin_ns, reading.end_ns, (), look_at)
+        yield ReportFinding("controller", "bad", text, seq, begin_ns, reading.end_ns, (), look_at)
 
 
-def _of_outages(reading: Reading, outages: Sequence[Outage]) -> Iterator[Finding]:
+def _of_outages(reading: Reading, outages: Sequence[Outage]) -> Iterator[ReportFinding]:
     """The outages that began at the same event are one finding, those that last another one."""
     groups: dict[tuple[int, bool, bool], list[Outage]] = defaultdict(list)
     for one in outages:
@@ -78,11 +78,11 @@ def _of_outages(reading: Reading, outages: Sequence[Outage]) -> Iterator[Finding
         longest = max(group, key=lambda one: one.seconds)
         names = tuple(sorted(one.partition for one in group))
         when = _when_offline(reading, longest, is_one=len(group) == 1)
-        text = f"{some(names, ', ')} {when}: {_why_offline(reading, longest)}."
+        text = f"{first_few(names, ', ')} {when}: {_why_offline(reading, longest)}."
         at = longest.end_seq or reading.last_seq
         look_at = _command(reading, f"--partition {longest.partition} --at {at}")
         severity: Severity = "bad" if is_long else "warning"
-        yield Finding(
+        yield ReportFinding(
             "offline", severity, text, seq, longest.begin_ns, longest.end_ns, names, look_at
         )
 
@@ -112,7 +112,7 @@ def _why_offline(reading: Reading, outage: Outage) -> str:
 _Repeated = dict[tuple[str, str], list[AnyFact]]
 
 
-def _of_facts(reading: Reading) -> Iterator[Finding]:
+def _of_facts(reading: Reading) -> Iterator[ReportFinding]:
     repeated: _Repeated = defaultdict(list)
     for one in reading.history.facts:
         match one:
@@ -152,15 +152,17 @@ def _finding_at(
     text: str,
     subjects: tuple[str, ...],
     look_at: str,
-) -> Finding:
+) -> ReportFinding:
     if not isinstance(fact, _BEGIN_WITH_NAMES):
         text = text[0].upper() + text[1:]
     text = text.removesuffix(".")
     text = f"{text}, at event {fact.seq} ({iso_time(fact.wall_ns)})."
-    return Finding(kind, severity, text, fact.seq, fact.wall_ns, fact.wall_ns, subjects, look_at)
+    return ReportFinding(
+        kind, severity, text, fact.seq, fact.wall_ns, fact.wall_ns, subjects, look_at
+    )
 
 
-def _of_answers(reading: Reading) -> Iterator[Finding]:
+def _of_answers(reading: Reading) -> Iterator[ReportFinding]:
     """Lost replies, and decisions that Kafka's rules do not derive."""
     lost = [one for one in reading.events if one.lost]
     if lost:
@@ -171,7 +173,7 @@ def _of_answers(reading: Reading) -> Iterator[Finding]:
             f"({iso_time(first.wall_ns)})."
         )
         seq, begin_ns = first.listed.seq, first.wall_ns
-        yield Finding("lost reply", "warning", text, seq, begin_ns, last.wall_ns)
+        yield ReportFinding("lost reply", "warning", text, seq, begin_ns, last.wall_ns)
     odd = [one for one in reading.decisions if one.listed.verdict not in ("", "agreed")]
     if odd:
         one = odd[0]
@@ -182,10 +184,12 @@ def _of_answers(reading: Reading) -> Iterator[Finding]:
         )
         look_at = f"refold agree {shlex.quote(reading.path)}"
         end_ns = odd[-1].wall_ns
-        yield Finding("divergence", "bad", text, one.listed.seq, one.wall_ns, end_ns, (), look_at)
+        yield ReportFinding(
+            "divergence", "bad", text, one.listed.seq, one.wall_ns, end_ns, (), look_at
+        )
 
 
-def _of_moves(reading: Reading) -> Iterator[Finding]:
+def _of_moves(reading: Reading) -> Iterator[ReportFinding]:
     for name, moves in reading.moves.items():
         for move in moves:
             begun: EventReference = move.begun or move.events[0].at
@@ -200,12 +204,12 @@ def _of_moves(reading: Reading) -> Iterator[Finding]:
             )
             look_at = _command(reading, f"--reassignment {name}")
             severity: Severity = "warning" if is_odd else "info"
-            yield Finding(
+            yield ReportFinding(
                 "reassignment", severity, text, begun.seq, begin_ns, end_ns, (name,), look_at
             )
 
 
-def _of_failovers(failovers: Sequence[Procedure]) -> Iterator[Finding]:
+def _of_failovers(failovers: Sequence[Procedure]) -> Iterator[ReportFinding]:
     for one in failovers:
         if not one.end_ns:
             continue
@@ -216,15 +220,15 @@ def _of_failovers(failovers: Sequence[Procedure]) -> Iterator[Finding]:
             f"A failover took {took:.3f} s, from event {one.seq} ({iso_time(one.begin_ns)}); its "
             f"longest step took {part:.3f} s: {longest.text}."
         )
-        yield Finding("failover", "info", text, one.seq, one.begin_ns, one.end_ns)
+        yield ReportFinding("failover", "info", text, one.seq, one.begin_ns, one.end_ns)
 
 
-def _at_the_end(reading: Reading) -> Iterator[Finding]:
+def _at_the_end(reading: Reading) -> Iterator[ReportFinding]:
     for group in unhealthy(reading.history):
-        affects = f"; affects {some(group.affected, ', ')}" if group.affected else ""
+        affects = f"; affects {first_few(group.affected, ', ')}" if group.affected else ""
         text = f"Not well at the end of the log: {group.cause}{affects}."
         look_at = _command(reading, "--unhealthy")
-        yield Finding(
+        yield ReportFinding(
             "at the end",
             "warning",
             text,

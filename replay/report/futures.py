@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from replay.errors import ReplayError
 from replay.report.command_output import read_output
-from replay.report.document import CurvePoint, Futures, Report
+from replay.report.document import CurvePoint, PointOfNoReturn, Report
 from replay.times import nanoseconds_of
 
 _SEARCH: Final = "refold what-if LOG --invariant ... --json"
@@ -26,7 +26,7 @@ class _Curve(Struct):
     points: list[_Point]
 
 
-def read_futures(path: Path, report: Report) -> Futures:
+def read_futures(path: Path, report: Report) -> PointOfNoReturn:
     """The curve in a file, which is one of the log of this report. Raises ReplayError."""
     found = read_output(path, _Curve, _SEARCH)
     if not found.points:
@@ -46,4 +46,4 @@ def read_futures(path: Path, report: Report) -> Futures:
         CurvePoint(one.seq, nanoseconds_of(one.time), one.likelihood, one.low, one.high)
         for one in found.points
     ]
-    return Futures(found.condition, points)
+    return PointOfNoReturn(found.condition, points)

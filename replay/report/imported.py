@@ -8,7 +8,13 @@ from replay.errors import ReplayError
 from replay.listing import imported
 from replay.progress import Progress
 from replay.report.observing import EVERYTHING, ReportShadowObserver
-from replay.report.reading import LiveBrokers, Reading, SessionLifetime, TimedDecision, TimedEvent
+from replay.report.reading import (
+    Reading,
+    RegisteredBrokers,
+    SessionLifetime,
+    TimedDecision,
+    TimedEvent,
+)
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
 from replay.stock_clusters.imported_log.state_events import apply
 from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Terms
@@ -19,7 +25,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
 )
 from replay.times import nanoseconds_of
 from replay.why.facts import BrokerChanged
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.imported import observed_history
 from replay.why.subject import Subject
 from replay.znode_view import ZnodeView
@@ -48,7 +54,7 @@ def read_imported(log: ImportedLog, path: str, progress: Progress) -> Reading:
         for one in items
     ]
     begin_ns, end_ns = events[0].wall_ns, max(one.wall_ns for one in events)
-    history = History(
+    history = FactHistory(
         Subject(is_unhealthy=True),
         history.cluster,
         history.facts,
@@ -67,21 +73,21 @@ def read_imported(log: ImportedLog, path: str, progress: Progress) -> Reading:
         events=events,
         decisions=decisions,
         procedures=[one for _, noted in folds for one in noted.procedures.all],
-        live=list(_live(history, LiveBrokers(first, begin_ns, known))),
+        live=list(_live(history, RegisteredBrokers(first, begin_ns, known))),
         sessions=_sessions(open_imported(log.reader), progress),
         initial=initial,
         history=history,
     )
 
 
-def _live(history: History, first: LiveBrokers) -> Iterator[LiveBrokers]:
+def _live(history: FactHistory, first: RegisteredBrokers) -> Iterator[RegisteredBrokers]:
     yield first
     brokers = first.brokers or frozenset()
     for one in history.facts:
         if isinstance(one, BrokerChanged) and one.what in ("gone", "registered"):
             same = {one.broker}
             brokers = brokers - same if one.what == "gone" else brokers | same
-            yield LiveBrokers(one.seq, one.wall_ns, brokers)
+            yield RegisteredBrokers(one.seq, one.wall_ns, brokers)
 
 
 def _sessions(log: ImportedLog, progress: Progress) -> list[SessionLifetime]:

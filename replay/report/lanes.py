@@ -5,7 +5,7 @@ from collections.abc import Iterator, Set
 
 from replay.description.phrases import broker_list, session_name
 from replay.report.document import Lane, Mark, Span
-from replay.report.reading import LiveBrokers, Reading, SessionLifetime
+from replay.report.reading import Reading, RegisteredBrokers, SessionLifetime
 from replay.times import nanoseconds_of
 from replay.why.facts import (
     AnyFact,
@@ -91,9 +91,9 @@ class _BrokerChanges:
         self._begun: dict[int, tuple[str, int, int]] = {}
         self._live: frozenset[int] | None = None
         self._named = {one for each in reading.initial.partitions() for one in each.replicas}
-        changes: list[AnyFact | LiveBrokers] = [*reading.live, *reading.history.facts]
+        changes: list[AnyFact | RegisteredBrokers] = [*reading.live, *reading.history.facts]
         for one in sorted(changes, key=lambda one: one.seq):
-            if isinstance(one, LiveBrokers):
+            if isinstance(one, RegisteredBrokers):
                 self._live = one.brokers
                 self._named |= one.brokers or set()
                 self._update(self._named, one.wall_ns, one.seq)

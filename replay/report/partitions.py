@@ -11,7 +11,7 @@ from replay.cluster_view.views import NO_BROKER
 from replay.description.phrases import broker_list, leader_in_words
 from replay.names import partition_named
 from replay.report.document import Count, Lane, Mark, Outage, Span
-from replay.report.reading import LiveBrokers, Reading
+from replay.report.reading import Reading, RegisteredBrokers
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
@@ -72,7 +72,7 @@ class Partitions:
         self._live: frozenset[int] | None = None
         self._end_ns = reading.end_ns
         self._begin(reading)
-        changes: list[AnyFact | LiveBrokers] = [*reading.live, *reading.history.facts]
+        changes: list[AnyFact | RegisteredBrokers] = [*reading.live, *reading.history.facts]
         for one in sorted(changes, key=lambda one: one.seq):
             self._take(one)
         for partition in self._partitions.values():
@@ -100,9 +100,9 @@ class Partitions:
             self._of_topic[partition_named(name)[0]].add(name)
         return self._partitions[name]
 
-    def _take(self, one: AnyFact | LiveBrokers) -> None:
+    def _take(self, one: AnyFact | RegisteredBrokers) -> None:
         match one:
-            case LiveBrokers(brokers=brokers):
+            case RegisteredBrokers(brokers=brokers):
                 self._live_changed(one, brokers)
             case StateWritten(partition=name, after=after):
                 partition = self._partition(name)
@@ -131,7 +131,7 @@ class Partitions:
             case _:
                 pass
 
-    def _live_changed(self, at: LiveBrokers, brokers: frozenset[int] | None) -> None:
+    def _live_changed(self, at: RegisteredBrokers, brokers: frozenset[int] | None) -> None:
         before, self._live = self._live, brokers
         if before is None or brokers is None:
             changed: Iterable[str] = list(self._partitions)

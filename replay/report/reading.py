@@ -5,7 +5,7 @@ from msgspec import Struct, field
 from replay.cluster_view.views import ClusterView
 from replay.listing.values import ListedDecision, ListedEvent
 from replay.why.facts import Cause
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.move import Move
 
 
@@ -60,7 +60,7 @@ class Procedure(Struct):
     steps: list[ProcedureStep] = field(default_factory=list)
 
 
-class LiveBrokers(Struct, frozen=True):
+class RegisteredBrokers(Struct, frozen=True):
     """The registered brokers from event `seq` on; None while the log does not show them."""
 
     seq: int
@@ -99,9 +99,9 @@ class Reading(LogExtent, kw_only=True):
     events: list[TimedEvent]
     decisions: list[TimedDecision]
     procedures: list[Procedure]
-    live: list[LiveBrokers]
+    live: list[RegisteredBrokers]
     sessions: list[SessionLifetime]
     initial: ClusterView
-    history: History
+    history: FactHistory
     moves: dict[str, list[Move]] = field(default_factory=dict)
     """The reassignments of each partition that had one."""

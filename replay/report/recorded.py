@@ -18,9 +18,15 @@ from replay.logs.other_core import recorded_by
 from replay.logs.recorded_fold import fold_at_start
 from replay.progress import Progress
 from replay.report.observing import ReportObserver
-from replay.report.reading import LiveBrokers, Reading, SessionLifetime, TimedDecision, TimedEvent
+from replay.report.reading import (
+    Reading,
+    RegisteredBrokers,
+    SessionLifetime,
+    TimedDecision,
+    TimedEvent,
+)
 from replay.times import iso_time
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.subject import Subject
 
 
@@ -45,7 +51,7 @@ class _Reader:
     def __init__(self, log: RecordedLog) -> None:
         self.fold = _Fold(log)
         self.events: list[TimedEvent] = []
-        self.live: list[LiveBrokers] = []
+        self.live: list[RegisteredBrokers] = []
         self.sessions: list[SessionLifetime] = []
         self._decided: list[tuple[int, Issued, ListedDecision]] = []
         self._outcomes: dict[CommandId, list[int]] = defaultdict(list)
@@ -65,7 +71,7 @@ class _Reader:
             self._outcomes[command].append(record.seq)
         live = self.fold.observer.live
         if not self.live or self.live[-1].brokers != live:
-            self.live.append(LiveBrokers(record.seq, record.wall_ns, live))
+            self.live.append(RegisteredBrokers(record.seq, record.wall_ns, live))
         self._session(record, event)
 
     def _session(self, record: EventRecord, event: Event) -> None:
@@ -115,7 +121,9 @@ def read_recorded(log: RecordedLog, path: str, progress: Progress) -> Reading:
         live=reader.live,
         sessions=reader.sessions,
         initial=initial,
-        history=History(Subject(is_unhealthy=True), cluster, observer.facts, _notes(log, observer)),
+        history=FactHistory(
+            Subject(is_unhealthy=True), cluster, observer.facts, _notes(log, observer)
+        ),
     )
 
 

@@ -32,7 +32,7 @@ class ServedLog(Struct, frozen=True):
     version: str
 
 
-class Content(Struct, frozen=True):
+class LogContent(Struct, frozen=True):
     """What the list shows of the events of a log: the time of the first one, and how many there
     are. `unknown` is why neither is known; "" if they are."""
 
@@ -99,29 +99,31 @@ def _served_log(path: Path, kind: str, folder: Path) -> ServedLog:
 
 
 @lru_cache(_LOGS_MAX)
-def content_of(one: ServedLog) -> Content:
+def content_of(one: ServedLog) -> LogContent:
     """The content of a log. That of an archive is unpacked, but no recording is imported."""
     try:
         if one.kind == "log":
             return _content(one.path)
         archive = packed_at(one.path) or one.path
         if archive.stat().st_size > _UNPACKED_MAX:
-            return Content(one.kind, unknown="large: see its report")
+            return LogContent(one.kind, unknown="large: see its report")
         with TemporaryDirectory(prefix="refold-list-") as scratch:
             log = unpack_log(archive, Path(scratch))
             if log is None:
-                return Content(one.kind, unknown="not imported: see its report")
+                return LogContent(one.kind, unknown="not imported: see its report")
             return structs.replace(_content(log), kind=one.kind)
     except (LogError, ReplayError, OSError):
-        return Content(one.kind, unknown="cannot be read")
+        return LogContent(one.kind, unknown="cannot be read")
 
 
-def _content(log: Path) -> Content:
+def _content(log: Path) -> LogContent:
     with LogReader.open(log) as reader:
         first = next(iter(reader.events()), None)
         kind = "daemon's log" if reader.header.kind == "recorded" else "imported log"
         if reader.header.kind == "recorded" and reader.closing is None:
             kind = "daemon's log, not closed"
         if first is None:
-            return Content(kind, unknown="no events")
-        return Content(kind, iso_time(first.wall_ns), reader.last_seq - reader.header.first_seq + 1)
+            return LogContent(kind, unknown="no events")
+        return LogContent(
+            kind, iso_time(first.wall_ns), reader.last_seq - reader.header.first_seq + 1
+        )

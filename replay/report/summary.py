@@ -5,12 +5,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from replay.report.document import Finding, LogComparison, Outage, Report
+from replay.report.document import LogComparison, Outage, Report, ReportFinding
 from replay.report.reading import Procedure
 from replay.times import iso_time
 
 
-class Summary(Struct, frozen=True):
+class ReportSummary(Struct, frozen=True):
     """What a report found. Times are in ISO 8601, durations in seconds."""
 
     path: str
@@ -27,7 +27,7 @@ class Summary(Struct, frozen=True):
 class Summaries(Struct, frozen=True, omit_defaults=True):
     """One log, two that are compared, or all logs of one run."""
 
-    reports: list[Summary]
+    reports: list[ReportSummary]
     comparison: LogComparison | None = None
 
 
@@ -36,8 +36,8 @@ def summary_of(reports: Sequence[Report]) -> Summaries:
     return Summaries([_summary(one) for one in reports], reports[-1].comparison)
 
 
-def _summary(report: Report) -> Summary:
-    return Summary(
+def _summary(report: Report) -> ReportSummary:
+    return ReportSummary(
         path=report.path,
         first_seq=report.first_seq,
         begin=iso_time(report.begin_ns),
@@ -50,7 +50,7 @@ def _summary(report: Report) -> Summary:
     )
 
 
-def _finding(one: Finding) -> dict[str, Any]:
+def _finding(one: ReportFinding) -> dict[str, Any]:
     return {
         "kind": one.kind,
         "severity": one.severity,

@@ -16,7 +16,7 @@ _HEAD_BYTES: Final = 4096
 FormatName = Literal["html", "perfetto", "markdown"]
 
 
-class Format(Struct, frozen=True):
+class ReportFormat(Struct, frozen=True):
     """A format: the default file, what a file of this format contains near its beginning, and what
     writes it."""
 
@@ -25,14 +25,14 @@ class Format(Struct, frozen=True):
     write: Callable[[Sequence[Report]], str]
 
 
-FORMATS: Final[dict[FormatName, Format]] = {
-    "html": Format("report.html", html.MARKER, html.page_of),
-    "perfetto": Format("report.perfetto.json", perfetto.MARKER, perfetto.trace_of),
-    "markdown": Format("report.md", markdown.MARKER, markdown.markdown_of),
+FORMATS: Final[dict[FormatName, ReportFormat]] = {
+    "html": ReportFormat("report.html", html.MARKER, html.page_of),
+    "perfetto": ReportFormat("report.perfetto.json", perfetto.MARKER, perfetto.trace_of),
+    "markdown": ReportFormat("report.md", markdown.MARKER, markdown.markdown_of),
 }
 
 
-def require_writable(path: Path, format: Format, *, force: bool = False) -> None:
+def require_writable(path: Path, format: ReportFormat, *, force: bool = False) -> None:
     """Check, before any work, that the report can be written: the folder exists, and the file is
     missing or a report in this format. `force`: another file may be replaced. Raises
     ReplayError."""

@@ -35,7 +35,7 @@ Begin = Callable[[int], FollowedImport]
 zxid."""
 
 
-class Clock(Protocol):
+class MonotonicClock(Protocol):
     """A monotonic clock in seconds."""
 
     def __call__(self) -> float: ...
@@ -48,7 +48,7 @@ class Shadow:
         self,
         begin: Begin,
         settings: LiveSettings,
-        clock: Clock = time.monotonic,
+        clock: MonotonicClock = time.monotonic,
         metrics: Path | None = None,
         is_stopping: IsStopping = lambda: False,
     ) -> None:

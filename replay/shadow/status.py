@@ -35,7 +35,7 @@ _METRICS: Final = {
 """The metrics, by the field of `ShadowStatus`."""
 
 
-class Counts(Struct, frozen=True):
+class ComparedCounts(Struct, frozen=True):
     """Decisions or requests, by result. Each one is counted once."""
 
     agreed: int
@@ -57,8 +57,8 @@ class ShadowStatus(Struct, frozen=True):
 
     time: float
     zxid: int
-    decisions: Counts
-    requests: Counts
+    decisions: ComparedCounts
+    requests: ComparedCounts
     undecided: int
     unseen_versions: int
     missing_transactions: int
@@ -87,7 +87,7 @@ class ShadowStatus(Struct, frozen=True):
         """The values of the metrics."""
         for field, value in msgspec.structs.asdict(self).items():
             name = _METRICS[field].name
-            if isinstance(value, Counts):
+            if isinstance(value, ComparedCounts):
                 for result, count in msgspec.structs.asdict(value).items():
                     yield Sample(name, name, (("result", result),), count)
             else:
@@ -128,9 +128,9 @@ def read_status(folder: Path) -> ShadowStatus | None:
         raise LogError(path, f"cannot be read: {error}; delete it") from None
 
 
-def _counts(side: DetailedTally, unseen: int) -> Counts:
+def _counts(side: DetailedTally, unseen: int) -> ComparedCounts:
     explained = side.diverging - side.unexplained
-    return Counts(
+    return ComparedCounts(
         side.agreed, explained, side.differs - explained, side.missing, side.extra, unseen
     )
 

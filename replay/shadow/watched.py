@@ -29,7 +29,7 @@ from replay.parsed_znodes import (
     parsed_epoch,
     parsed_topic,
 )
-from replay.stock_clusters.zookeeper_log.damage import Damage
+from replay.stock_clusters.zookeeper_log.damage import FileDamage
 from replay.stock_clusters.zookeeper_log.merging import UnwatchedChanges
 from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import (
@@ -96,8 +96,8 @@ class WatchedTransactions:
         self.session = _NO_SESSION
         self.zxid = 0
         self.file = "ZooKeeper"
-        self.damages: list[Damage] = []
-        self.stalled: Damage | None = None
+        self.damages: list[FileDamage] = []
+        self.stalled: FileDamage | None = None
         self.is_at_end = True
         self.known_ms: int | None = None
         self._resumed_at: float | None = None

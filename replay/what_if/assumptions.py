@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from controller.core import znodes
 from replay.what_if.causes import BrokerUnregistered, ReplicaLagged
-from replay.what_if.history import ClusterState, cluster_state_at, is_leaderless
+from replay.what_if.history import ClusterAtEvent, cluster_state_at, is_leaderless
 from replay.what_if.incident import Incident
 from replay.what_if.starting import LAG_MS, SESSION_MS, Continuation
 
@@ -62,7 +62,7 @@ def _assumptions(incident: Incident, continuation: Continuation) -> Iterator[Ass
     )
 
 
-def _of_records(cluster: ClusterState, continuation: Continuation) -> Iterator[Assumption]:
+def _of_records(cluster: ClusterAtEvent, continuation: Continuation) -> Iterator[Assumption]:
     yield Assumption(
         AssumptionKind.LOG_END_OFFSETS,
         len(cluster.partitions),
@@ -93,7 +93,7 @@ def _of_records(cluster: ClusterState, continuation: Continuation) -> Iterator[A
 
 
 def _of_settings(
-    incident: Incident, cluster: ClusterState, continuation: Continuation
+    incident: Incident, cluster: ClusterAtEvent, continuation: Continuation
 ) -> Iterator[Assumption]:
     scenario = continuation.scenario
     yield Assumption(

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from replay.errors import ReplayError
 from replay.explore.generators.variation import vary_times
 from replay.explore.numbers import RandomNumbers, seed_of
-from replay.what_if.causes import Cause, moved
+from replay.what_if.causes import ExternalCause, moved
 from replay.what_if.conditions import Condition, has_bad_outcome
 from replay.what_if.starting import Continuation, inputs_of, scenario_with
 
@@ -22,7 +22,7 @@ HAPPENS_PERCENT: Final = 50
 """How likely a later cause of the log happens in a future."""
 
 
-class Branch(Struct, frozen=True):
+class FutureRange(Struct, frozen=True):
     """Some futures of the moment after event `seq`: those from number `first` on. The moment is at
     `at_ms` of a run, which may begin earlier."""
 
@@ -44,7 +44,7 @@ class Futures(Struct, frozen=True):
     failed: int = 0
     runs: int = 0
 
-    def plus(self, other: "Futures") -> "Futures":
+    def __add__(self, other: "Futures") -> "Futures":
         """The sum of both."""
         return Futures(
             self.futures + other.futures,
@@ -54,7 +54,7 @@ class Futures(Struct, frozen=True):
         )
 
 
-def run_branch(branch: Branch) -> Futures:
+def run_branch(branch: FutureRange) -> Futures:
     """Run the futures of a branch. A function of its argument, also in another process."""
     found = Futures()
     known: dict[bytes, Futures] = {}
@@ -63,14 +63,14 @@ def run_branch(branch: Branch) -> Futures:
         key = msgspec.json.encode(causes)
         if key in known:
             # A run is a function of its causes.
-            found = found.plus(structs.replace(known[key], runs=0))
+            found += structs.replace(known[key], runs=0)
         else:
             known[key] = _run_future(branch, causes)
-            found = found.plus(known[key])
+            found += known[key]
     return found
 
 
-def _run_future(branch: Branch, causes: Sequence[Cause]) -> Futures:
+def _run_future(branch: FutureRange, causes: Sequence[ExternalCause]) -> Futures:
     continuation = branch.continuation
     scenario, inputs = scenario_with(continuation, causes), inputs_of(continuation, causes)
     try:
@@ -80,9 +80,9 @@ def _run_future(branch: Branch, causes: Sequence[Cause]) -> Futures:
     return Futures(1, int(is_bad), 0, 1)
 
 
-def future_causes(causes: Sequence[Cause], seed: int, number: int) -> list[Cause]:
+def future_causes(causes: Sequence[ExternalCause], seed: int, number: int) -> list[ExternalCause]:
     """The causes of one future, in the order of their times."""
-    found: list[Cause] = []
+    found: list[ExternalCause] = []
     for cause in causes:
         if cause.is_certain:
             found.append(cause)
@@ -94,6 +94,6 @@ def future_causes(causes: Sequence[Cause], seed: int, number: int) -> list[Cause
     return sorted(found, key=lambda one: one.at_ms)
 
 
-def _key(cause: Cause) -> int:
+def _key(cause: ExternalCause) -> int:
     """A number of a cause that is the same from each moment."""
     return zlib.crc32(msgspec.json.encode(cause)) << 20

@@ -11,10 +11,11 @@ from msgspec import Struct, structs
 from controller.core import znodes
 from controller.core.configuration import Configuration
 from controller.core.znodes import Name
+from replay.description.phrases import first_few
 from replay.explore.from_log.schedule import RunFromLog, Schedule
 from replay.explore.verdict import input_line
 from replay.names import partition_name
-from replay.what_if.history import History
+from replay.what_if.history import ClusterHistory
 from replay.world.inputs import (
     CancelReassignment,
     ChangeTopicConfig,
@@ -28,8 +29,6 @@ from replay.world.inputs import (
     Reassign,
 )
 
-_NAMES_MAX: Final = 5
-"""At most this many partitions are named."""
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -77,7 +76,7 @@ What = (
 )
 
 
-class Cause(Struct, frozen=True):
+class ExternalCause(Struct, frozen=True):
     """An act or fault from outside that the simulation repeats. `seq` is the first event that shows
     it, `last_seq` the last one. `is_certain`: it happens in every future, such as what a timer of
     the controller does."""
@@ -93,7 +92,7 @@ class Cause(Struct, frozen=True):
         return self.seq <= seq <= max(self.seq, self.last_seq)
 
 
-def moved(cause: Cause, ms: int) -> Cause:
+def moved(cause: ExternalCause, ms: int) -> ExternalCause:
     """The cause at another time, `ms` later. The registration of a broker ends later, too."""
     what = cause.what
     if isinstance(what, BrokerUnregistered):
@@ -117,12 +116,13 @@ class Causes(Schedule):
     """Collects the causes of an incident. Unlike those of an exploration, times are exact, and
     nothing is left out.
 
-    The caller sets `seq` to the event that it reads, and calls `watched` for each watch event.
+    The caller sets `seq` to the event that it reads, and calls `znode_reported` for each watch
+    event.
     """
 
-    def __init__(self, configuration: Configuration, history: History) -> None:
+    def __init__(self, configuration: Configuration, history: ClusterHistory) -> None:
         super().__init__(configuration)
-        self.found: list[Cause] = []
+        self.found: list[ExternalCause] = []
         self.seq = 0
         self.begin_seq = 0
         self.begin_ns = 0
@@ -145,11 +145,11 @@ class Causes(Schedule):
         """Note an act or a fault."""
         if isinstance(one, KillController):
             # An imported log shows the end of the session only.
-            self.found.append(Cause(self.seq, one.at_ms, ControllerGone(one.process)))
+            self.found.append(ExternalCause(self.seq, one.at_ms, ControllerGone(one.process)))
             return
-        self.found.append(Cause(self.seq, one.at_ms, one))
+        self.found.append(ExternalCause(self.seq, one.at_ms, one))
 
-    def watched(self, ns: int, path: str, change: str) -> None:
+    def znode_reported(self, ns: int, path: str, change: str) -> None:
         """A watch event reported a znode: what is read because of it happened now."""
         # A broker writes the data of its registration again when its listeners are open.
         if change != "data":
@@ -174,22 +174,22 @@ class Causes(Schedule):
         stopping = self._stopping.pop(broker, None)
         what = BrokerUnregistered(broker, seq, at_ms, is_controlled)
         if is_controlled and stopping is not None:
-            self.found.append(Cause(*stopping, what, self.seq))
+            self.found.append(ExternalCause(*stopping, what, self.seq))
         else:
-            self.found.append(Cause(seq, at_ms, what, self.seq))
+            self.found.append(ExternalCause(seq, at_ms, what, self.seq))
         self._registered.pop(broker, None)
         self._history.note_broker(seq, at_ms, broker, is_registered=False)
 
     def broker_back(self, ns: int, broker: int) -> None:
         """A broker registered."""
         seq, at_ms = self._first_seen(ns, broker)
-        self.found.append(Cause(seq, at_ms, BrokerRegistered(broker), self.seq))
+        self.found.append(ExternalCause(seq, at_ms, BrokerRegistered(broker), self.seq))
         self._register(broker, seq, at_ms)
 
     def broker_bounced(self, ns: int, broker: int) -> None:
         """A broker is registered in another session than before."""
         seq, at_ms = self._first_seen(ns, broker)
-        self.found.append(Cause(seq, at_ms, BrokerBounced(broker), self.seq))
+        self.found.append(ExternalCause(seq, at_ms, BrokerBounced(broker), self.seq))
 
     def result(self) -> RunFromLog:
         """Not for this schedule: a log has one result for each moment."""
@@ -208,7 +208,7 @@ class Causes(Schedule):
         return own or listed or (self.seq, self.ms_of(ns))
 
 
-def in_words(cause: Cause) -> str:
+def in_words(cause: ExternalCause) -> str:
     """A cause in a few words."""
     match cause.what:
         case BrokerUnregistered(broker=broker, is_controlled=True):
@@ -253,17 +253,15 @@ def _act_in_words(act: Input) -> str:
 
 def _names(partitions: Sequence[Name]) -> str:
     names = [partition_name(topic, number) for topic, number in partitions]
-    shown = ", ".join(names[:_NAMES_MAX])
-    more = len(names) - _NAMES_MAX
-    return (shown or "all partitions") + (f" and {more} more" if more > 0 else "")
+    return first_few(names, ", ") if names else "all partitions"
 
 
-def causes_shown_by(causes: Iterable[Cause], seq: int) -> list[Cause]:
+def causes_shown_by(causes: Iterable[ExternalCause], seq: int) -> list[ExternalCause]:
     """The causes that an event of the log shows."""
     return [one for one in causes if one.shows(seq)]
 
 
-def nearest(causes: Iterable[Cause], seq: int) -> str:
+def nearest(causes: Iterable[ExternalCause], seq: int) -> str:
     """The causes around an event, as a hint for what to name instead."""
     known = sorted(causes, key=lambda one: abs(one.seq - seq))[:3]
     return ", ".join(f"event {one.seq} ({in_words(one)})" for one in known)

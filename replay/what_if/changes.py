@@ -13,7 +13,7 @@ from replay.names import partition_name, partition_named
 from replay.what_if.causes import (
     BrokerBounced,
     BrokerRegistered,
-    Cause,
+    ExternalCause,
     causes_shown_by,
     in_words,
     moved,
@@ -26,7 +26,7 @@ from replay.what_if.starting import (
     BOUNCED_AFTER_MS,
     REGISTERS_AFTER_MS,
     SESSION_MS,
-    Settings,
+    SettingOverrides,
     rebalance_inputs,
 )
 from replay.world.inputs import CancelReassignment, CrashBroker, KillController
@@ -40,7 +40,7 @@ _RESTARTS_MS: Final = 2_000
 """When a supervisor starts a controller that was killed again."""
 
 
-class Changes(Struct, frozen=True, kw_only=True):
+class WhatIfChanges(Struct, frozen=True, kw_only=True):
     """What a user asks for, each as given on the command line.
 
     - `set`: KEY=VALUE or TOPIC:KEY=VALUE
@@ -71,10 +71,10 @@ class ChangedIncident(NamedTuple):
 
     begin: int
     end_ms: int
-    control: list[Cause]
-    causes: list[Cause]
-    control_settings: Settings
-    settings: Settings
+    control: list[ExternalCause]
+    causes: list[ExternalCause]
+    control_settings: SettingOverrides
+    settings: SettingOverrides
     texts: list[str]
 
     @property
@@ -83,7 +83,7 @@ class ChangedIncident(NamedTuple):
         return not self.texts
 
 
-def apply_changes(incident: Incident, changes: Changes) -> ChangedIncident:
+def apply_changes(incident: Incident, changes: WhatIfChanges) -> ChangedIncident:
     """Apply changes to an incident. Raises ReplayError if one of them is not possible."""
     return _ChangeApplier(incident).apply(changes)
 
@@ -92,12 +92,12 @@ class _ChangeApplier:
     def __init__(self, incident: Incident) -> None:
         self._incident = incident
         self._causes = list(incident.causes)
-        self._changed: list[Cause] = []
+        self._changed: list[ExternalCause] = []
         self._places: list[int] = []
         self._last_ms = 0
         self._texts: list[str] = []
 
-    def apply(self, changes: Changes) -> ChangedIncident:
+    def apply(self, changes: WhatIfChanges) -> ChangedIncident:
         """Apply all changes."""
         incident = self._incident
         delays = [_delay(one) for one in changes.delay]
@@ -131,7 +131,7 @@ class _ChangeApplier:
             self._texts,
         )
 
-    def _begin(self, changes: Changes) -> int:
+    def _begin(self, changes: WhatIfChanges) -> int:
         """The event before the first change: it shows what is changed, or is named by it."""
         incident = self._incident
         if changes.begin is not None:
@@ -146,7 +146,7 @@ class _ChangeApplier:
         first = min(self._places, default=incident.first_seq)
         return max(seq for seq in incident.times if seq <= max(first, incident.first_seq))
 
-    def _settings(self, control: Settings, changes: Changes) -> Settings:
+    def _settings(self, control: SettingOverrides, changes: WhatIfChanges) -> SettingOverrides:
         settings = control
         topics = {one[0] for one in self._incident.history.names()}
         for text in changes.set:
@@ -173,7 +173,7 @@ class _ChangeApplier:
             text = f"event {one.seq} happened {ms / 1000:g} s later: {in_words(one)}"
             self._note(one.seq - 1, later.at_ms, text)
 
-    def _claim_causes(self, seq: int, option: str) -> list[Cause]:
+    def _claim_causes(self, seq: int, option: str) -> list[ExternalCause]:
         """Claim the causes that an event shows, each for one change, and return them. Raises
         ReplayError if the event shows none, or if another change has claimed one."""
         self._incident.at_ms(seq)
@@ -199,7 +199,7 @@ class _ChangeApplier:
         at_ms = self._incident.at_ms(seq)
         if broker is None:
             kill = KillController(at_ms, self._incident.process, "same", _RESTARTS_MS)
-            self._add(seq, Cause(seq, at_ms, kill), "the controller crashed")
+            self._add(seq, ExternalCause(seq, at_ms, kill), "the controller crashed")
             return
         self._require(broker, f"--crash {text}")
         if not self._is_registered(broker, seq):
@@ -207,21 +207,21 @@ class _ChangeApplier:
                 f"--crash {text}: broker {broker} is not registered after event {seq}"
             )
         crash = CrashBroker(at_ms, broker, False, None)
-        self._add(seq, Cause(seq, at_ms, crash), f"broker {broker} crashed")
+        self._add(seq, ExternalCause(seq, at_ms, crash), f"broker {broker} crashed")
 
     def _restart(self, text: str) -> None:
         broker, seq = _process(text, "--restart")
         at_ms = self._incident.at_ms(seq)
         if broker is None:
             kill = KillController(at_ms, self._incident.process, "same", 0)
-            self._add(seq, Cause(seq, at_ms, kill), "the controller restarted")
+            self._add(seq, ExternalCause(seq, at_ms, kill), "the controller restarted")
             return
         self._require(broker, f"--restart {text}")
         # The process ends or starts at the event; the cause is what a controller sees later.
         if self._is_registered(broker, seq):
-            cause = Cause(seq, at_ms + BOUNCED_AFTER_MS, BrokerBounced(broker))
+            cause = ExternalCause(seq, at_ms + BOUNCED_AFTER_MS, BrokerBounced(broker))
         else:
-            cause = Cause(seq, at_ms + REGISTERS_AFTER_MS, BrokerRegistered(broker))
+            cause = ExternalCause(seq, at_ms + REGISTERS_AFTER_MS, BrokerRegistered(broker))
         self._add(seq, cause, f"broker {broker} restarted")
 
     def _cancel(self, text: str) -> None:
@@ -246,7 +246,9 @@ class _ChangeApplier:
             )
         cancel = CancelReassignment(at_ms, tuple(wanted))
         names = ", ".join(partition_name(topic, number) for topic, number in wanted)
-        self._add(seq, Cause(seq, at_ms, cancel), f"the reassignment of {names} was cancelled")
+        self._add(
+            seq, ExternalCause(seq, at_ms, cancel), f"the reassignment of {names} was cancelled"
+        )
 
     def _is_registered(self, broker: int, seq: int) -> bool:
         """Whether a broker is registered at event `seq`."""
@@ -256,7 +258,7 @@ class _ChangeApplier:
         """Check that the cluster has a broker. Raises ReplayError."""
         require_broker_among(self._incident.brokers, broker, f"{option}: the log has no {{}}")
 
-    def _add(self, seq: int, cause: Cause, text: str) -> None:
+    def _add(self, seq: int, cause: ExternalCause, text: str) -> None:
         # The continuation begins after this event, and its causes are those of later events.
         added = structs.replace(cause, seq=seq + 1, is_certain=True)
         self._causes.append(added)

@@ -26,7 +26,7 @@ from replay.explore.verdict import invariant_names
 from replay.names import partition_named
 from replay.what_if.history import (
     Change,
-    History,
+    ClusterHistory,
     PartitionChange,
     PartitionSnapshot,
     is_unclean,
@@ -143,7 +143,7 @@ def had_unclean_election(changes: Iterable[Change], name: Name) -> bool:
     return False
 
 
-def _is_leaderless(name: Name, history: History) -> bool:
+def _is_leaderless(name: Name, history: ClusterHistory) -> bool:
     """Whether a partition has no leader now."""
     state = history.partition(name).state
     return state is not None and state.leader == NO_LEADER

@@ -8,15 +8,15 @@ from replay.errors import ReplayError
 from replay.names import partition_name
 from replay.progress import Progress, unreported
 from replay.what_if.assumptions import Assumption, assumptions
-from replay.what_if.causes import Cause
-from replay.what_if.changes import ChangedIncident, Changes, apply_changes
-from replay.what_if.history import History, cluster_state_at
+from replay.what_if.causes import ExternalCause
+from replay.what_if.changes import ChangedIncident, WhatIfChanges, apply_changes
+from replay.what_if.history import ClusterHistory, cluster_state_at
 from replay.what_if.incident import Incident
 from replay.what_if.outcome import Outcome, OutcomeDifference, differences, outcome_of
 from replay.what_if.running import HistoryRecorder, lost_records, run_to_end
 from replay.what_if.starting import (
     Continuation,
-    Settings,
+    SettingOverrides,
     continuation_after,
     inputs_of,
     scenario_with,
@@ -71,11 +71,11 @@ class ContinuedRun(NamedTuple):
     inputs: tuple[Input, ...]
     cluster: Cluster
     outcome: Outcome
-    history: History
+    history: ClusterHistory
 
 
 def what_if(
-    incident: Incident, changes: Changes, progress: Progress = unreported
+    incident: Incident, changes: WhatIfChanges, progress: Progress = unreported
 ) -> tuple[WhatIfAnswer, ContinuedRun]:
     """Continue an incident without and with changes: the answer, and the run with the changes.
     Raises ReplayError if a change is not possible."""
@@ -130,7 +130,10 @@ def _cancelled_too_late(changed: ChangedIncident, run: ContinuedRun) -> list[str
 
 
 def _continuation(
-    incident: Incident, changed: ChangedIncident, causes: list[Cause], settings: Settings
+    incident: Incident,
+    changed: ChangedIncident,
+    causes: list[ExternalCause],
+    settings: SettingOverrides,
 ) -> Continuation:
     return continuation_after(incident, changed.begin, causes, settings, changed.end_ms)
 

@@ -10,7 +10,7 @@ from replay.description.imported_events import imported_event_in_words
 from replay.logs.decode import decode_recorded
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.stock_clusters.imported_log.encoding import event_of
-from replay.what_if.causes import Cause, in_words
+from replay.what_if.causes import ExternalCause, in_words
 from replay.what_if.changes import ChangedIncident
 from replay.what_if.history import Change, PartitionChange
 from replay.what_if.incident import Incident
@@ -46,7 +46,7 @@ def event_texts(
     return found
 
 
-def _causes_at_event(incident: Incident, changed: ChangedIncident, seq: int) -> list[Cause]:
+def _causes_at_event(incident: Incident, changed: ChangedIncident, seq: int) -> list[ExternalCause]:
     """The causes that an event shows. The log does not show those that a change adds or delays: the
     first event after one of these has it."""
     at_ms = incident.times[seq]

@@ -50,7 +50,7 @@ class PartitionChange(NamedTuple):
     now: PartitionSnapshot | None
 
 
-class BrokerChange(NamedTuple):
+class RegistrationChange(NamedTuple):
     """A broker is registered from now on, or no longer."""
 
     seq: int
@@ -66,7 +66,7 @@ class BrokerChange(NamedTuple):
             registered.pop(self.broker, None)
 
 
-class TopicChange(NamedTuple):
+class TopicIdChange(NamedTuple):
     """The id of a topic is known from now on."""
 
     seq: int
@@ -98,10 +98,10 @@ class ZnodeChange(NamedTuple):
             topics.pop(topic, None)
 
 
-Change = PartitionChange | BrokerChange | TopicChange | ZnodeChange
+Change = PartitionChange | RegistrationChange | TopicIdChange | ZnodeChange
 
 
-class History:
+class ClusterHistory:
     """All changes, in the order of `seq` once `sort` was called."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class History:
         """Note the id of a topic."""
         if topic not in self._topics or self._topics[topic] != id:
             self._topics[topic] = id
-            self.changes.append(TopicChange(seq, at_ms, topic, id))
+            self.changes.append(TopicIdChange(seq, at_ms, topic, id))
 
     def note_znode(self, seq: int, at_ms: int, path: str, data: bytes | None) -> None:
         """Note the content of another znode."""
@@ -148,7 +148,7 @@ class History:
 
     def note_broker(self, seq: int, at_ms: int, broker: int, *, is_registered: bool) -> None:
         """Note that a broker registered, or is no longer registered."""
-        self.changes.append(BrokerChange(seq, at_ms, broker, is_registered))
+        self.changes.append(RegistrationChange(seq, at_ms, broker, is_registered))
 
     def sort(self) -> None:
         """Put the changes into their order: some are known later than they happened."""
@@ -161,7 +161,7 @@ class ZnodeReader:
     `kept` are the paths, or their beginnings, of further znodes to keep.
     """
 
-    def __init__(self, history: History, kept: tuple[str, ...] = ()) -> None:
+    def __init__(self, history: ClusterHistory, kept: tuple[str, ...] = ()) -> None:
         self._history = history
         self._kept = kept
         self._registered: dict[int, int] = {}
@@ -220,7 +220,7 @@ class ZnodeReader:
         self._history.note_broker(seq, at_ms, broker, is_registered=owner is not None)
 
 
-class ClusterState(NamedTuple):
+class ClusterAtEvent(NamedTuple):
     """The cluster after an event."""
 
     at_ms: int
@@ -230,9 +230,9 @@ class ClusterState(NamedTuple):
     znodes: dict[str, bytes]
 
 
-def cluster_state_at(changes: Iterable[Change], seq: int, at_ms: int) -> ClusterState:
+def cluster_state_at(changes: Iterable[Change], seq: int, at_ms: int) -> ClusterAtEvent:
     """The cluster after event `seq`, which happened at `at_ms`."""
-    cluster = ClusterState(at_ms, {}, {}, {}, {})
+    cluster = ClusterAtEvent(at_ms, {}, {}, {}, {})
     for one in changes:
         if one.seq > seq:
             break
@@ -241,9 +241,9 @@ def cluster_state_at(changes: Iterable[Change], seq: int, at_ms: int) -> Cluster
                 cluster.partitions.pop(name, None)
             case PartitionChange(name=name, now=PartitionSnapshot() as now):
                 cluster.partitions[name] = now
-            case BrokerChange():
+            case RegistrationChange():
                 one.apply(cluster.brokers)
-            case TopicChange(topic=topic, id=id):
+            case TopicIdChange(topic=topic, id=id):
                 cluster.topics[topic] = id
             case ZnodeChange(path=path, data=None):
                 cluster.znodes.pop(path, None)

@@ -29,15 +29,15 @@ from replay.subjects import paths_of_transaction, subject_of
 from replay.what_if.causes import (
     BrokerRegistered,
     BrokerUnregistered,
-    Cause,
     Causes,
     ControllerGone,
     CopyingReplica,
+    ExternalCause,
 )
 from replay.what_if.history import (
-    BrokerChange,
-    History,
+    ClusterHistory,
     PartitionSnapshot,
+    RegistrationChange,
     ZnodeChange,
     ZnodeReader,
     cluster_state_at,
@@ -106,8 +106,8 @@ class Incident:
     first_seq: int
     last_seq: int
     end_ms: int
-    history: History
-    causes: list[Cause]
+    history: ClusterHistory
+    causes: list[ExternalCause]
     copying: list[CopyingReplica]
     times: dict[int, int]
     rebalances: list[int]
@@ -131,7 +131,7 @@ class Incident:
         found.pop(self.configuration.broker_id, None)
         return sorted(found)
 
-    def is_in_progress(self, cause: Cause, seq: int) -> bool:
+    def is_in_progress(self, cause: ExternalCause, seq: int) -> bool:
         """Whether an administrator's act was seen up to event `seq`, and the controller has not
         done all of its work yet: a new controller would not know of it."""
         if not isinstance(cause.what, AdminAct) or cause.seq > seq or not self.idle:
@@ -164,7 +164,7 @@ class _IncidentReader:
     """What both kinds of logs share."""
 
     def __init__(self, configuration: Configuration) -> None:
-        self.history = History()
+        self.history = ClusterHistory()
         self.causes = Causes(configuration, self.history)
         self.times: dict[int, int] = {}
         self.rebalances: list[int] = []
@@ -213,7 +213,7 @@ class _IncidentReader:
                 yield name_of(one.path)
 
 
-def _without_shutdown(causes: list[Cause], history: History) -> int:
+def _without_shutdown(causes: list[ExternalCause], history: ClusterHistory) -> int:
     """How many causes there are before the shutdown of the controller, or of all brokers, with
     which a recording ends. What the shutdown of brokers changed is removed from the history."""
     end = len(causes)
@@ -233,19 +233,19 @@ def _without_shutdown(causes: list[Cause], history: History) -> int:
     return end
 
 
-def _certain_if_first(cause: Cause, history: History) -> Cause:
+def _certain_if_first(cause: ExternalCause, history: ClusterHistory) -> ExternalCause:
     """The first start of a broker is not an event of the incident: it happens in every future."""
     if not isinstance(cause.what, BrokerRegistered):
         return cause
     broker = cause.what.broker
     was_there = any(
-        isinstance(one, BrokerChange) and one.broker == broker and one.seq < cause.seq
+        isinstance(one, RegistrationChange) and one.broker == broker and one.seq < cause.seq
         for one in history.changes
     )
     return cause if was_there else structs.replace(cause, is_certain=True)
 
 
-def _is_shutdown(cause: Cause) -> bool:
+def _is_shutdown(cause: ExternalCause) -> bool:
     if isinstance(cause.what, BrokerUnregistered):
         return cause.what.is_controlled
     return isinstance(cause.what, ShutDownController | ControllerGone)
@@ -283,7 +283,7 @@ class _RecordedReader(_IncidentReader):
     def _note_causes(self, event: Recorded) -> None:
         match event.event:
             case WatchFired(path=path, change=change):
-                self.causes.watched(event.wall_ns, path, change)
+                self.causes.znode_reported(event.wall_ns, path, change)
             case ControlledShutdownReceived(broker=broker):
                 self.causes.stopping(event.wall_ns, broker)
             case TimerFired(timer=timer) if timer.startswith(REBALANCE):
@@ -325,7 +325,7 @@ class _RecordedReader(_IncidentReader):
                 act: Input = ChangeTopicConfig(at_ms, subject.topic, configs)
             else:
                 act = ChangeBrokerConfig(at_ms, subject.broker, configs)
-            self.causes.found.append(Cause(seq, at_ms, act, self.causes.seq))
+            self.causes.found.append(ExternalCause(seq, at_ms, act, self.causes.seq))
             self.history.note_znode(self.causes.seq, at_ms, path, data)
 
     def _note_state(self, event: Recorded, *, is_first: bool) -> None:

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from controller.core.znodes import Name
-from replay.what_if.causes import BrokerUnregistered, Cause
+from replay.what_if.causes import BrokerUnregistered, ExternalCause
 from replay.what_if.history import (
-    BrokerChange,
-    History,
+    ClusterHistory,
     PartitionChange,
     PartitionSnapshot,
+    RegistrationChange,
     ZnodeChange,
     is_unclean,
 )
@@ -34,16 +34,16 @@ _DELETED_WITHIN_MS: Final = 30_000
 
 
 def inferred_requests(
-    history: History, causes: Sequence[Cause], allows_unclean: Iterable[str]
-) -> list[Cause]:
+    history: ClusterHistory, causes: Sequence[ExternalCause], allows_unclean: Iterable[str]
+) -> list[ExternalCause]:
     """The requests that no cause explains yet. `allows_unclean` are the topics whose configuration
     once set whether unclean elections are allowed."""
     allowed = frozenset(allows_unclean)
     before: dict[Name, PartitionSnapshot] = {}
     running: dict[int, None] = {}
-    found: list[Cause] = []
+    found: list[ExternalCause] = []
     for change in history.changes:
-        if isinstance(change, BrokerChange):
+        if isinstance(change, RegistrationChange):
             change.apply(running)
         if not isinstance(change, PartitionChange):
             continue
@@ -65,21 +65,21 @@ def _requests(
     was: PartitionSnapshot,
     now: PartitionSnapshot,
     running: dict[int, None],
-) -> Iterator[Cause]:
+) -> Iterator[ExternalCause]:
     """What one change shows. An election of the preferred leader may also be the controller's own
     rebalance, so it happens in every future."""
     name, at_ms = change.name, change.at_ms
     target = now.assignment.target
     if is_unclean(was, now):
-        yield Cause(change.seq, at_ms, ElectLeaders(at_ms, (name,), "unclean"))
+        yield ExternalCause(change.seq, at_ms, ElectLeaders(at_ms, (name,), "unclean"))
     elif _is_preferred(was, now, running):
-        yield Cause(change.seq, at_ms, ElectLeaders(at_ms, (name,)), is_certain=True)
+        yield ExternalCause(change.seq, at_ms, ElectLeaders(at_ms, (name,)), is_certain=True)
     if now.assignment.is_being_reassigned and target != was.assignment.target:
         act: Input = Reassign(at_ms, (Target(*name, target),))
-        yield Cause(change.seq, at_ms, act)
+        yield ExternalCause(change.seq, at_ms, act)
     is_over = was.assignment.is_being_reassigned and not now.assignment.is_being_reassigned
     if is_over and now.assignment.replicas == was.assignment.origin:
-        yield Cause(change.seq, at_ms, CancelReassignment(at_ms, (name,)))
+        yield ExternalCause(change.seq, at_ms, CancelReassignment(at_ms, (name,)))
 
 
 def _is_preferred(was: PartitionSnapshot, now: PartitionSnapshot, running: dict[int, None]) -> bool:
@@ -89,7 +89,7 @@ def _is_preferred(was: PartitionSnapshot, now: PartitionSnapshot, running: dict[
     return is_well and is_preferred and not was.assignment.is_being_reassigned
 
 
-def _is_known(causes: Sequence[Cause], inferred: Cause) -> bool:
+def _is_known(causes: Sequence[ExternalCause], inferred: ExternalCause) -> bool:
     """Whether the log has a request of this kind, shortly before."""
     return any(
         type(one.what) is type(inferred.what)
@@ -105,7 +105,9 @@ def _names(what: object) -> frozenset[Name]:
     return frozenset(getattr(what, "partitions", ()))
 
 
-def without_rejected_deletions(history: History, causes: Sequence[Cause]) -> list[Cause]:
+def without_rejected_deletions(
+    history: ClusterHistory, causes: Sequence[ExternalCause]
+) -> list[ExternalCause]:
     """The causes without requests for the deletion of topics that no deletion followed: the
     simulated controller would not reject them for want of an authorization."""
     begun = [
@@ -126,20 +128,22 @@ def without_rejected_deletions(history: History, causes: Sequence[Cause]) -> lis
     ]
 
 
-def with_shutdown_requests(history: History, causes: Sequence[Cause]) -> list[Cause]:
+def with_shutdown_requests(
+    history: ClusterHistory, causes: Sequence[ExternalCause]
+) -> list[ExternalCause]:
     """The causes, with controlled shutdowns at the time at which the controller began with them: it
     removes the broker from the ISRs then."""
-    found: list[Cause] = []
+    found: list[ExternalCause] = []
     for cause in causes:
         if isinstance(cause.what, BrokerUnregistered) and cause.what.is_controlled:
             first = _leaves_isrs(history, cause.what)
             if first is not None:
-                cause = Cause(first.seq, first.at_ms, cause.what, cause.seq)
+                cause = ExternalCause(first.seq, first.at_ms, cause.what, cause.seq)
         found.append(cause)
     return found
 
 
-def _leaves_isrs(history: History, gone: BrokerUnregistered) -> PartitionChange | None:
+def _leaves_isrs(history: ClusterHistory, gone: BrokerUnregistered) -> PartitionChange | None:
     """The first change that removes a broker from an ISR, before its registration ended. A broker
     that has just registered may have left the ISRs before, when it failed. The deletion of a topic
     empties its ISRs."""
@@ -149,7 +153,7 @@ def _leaves_isrs(history: History, gone: BrokerUnregistered) -> PartitionChange 
     for change in history.changes:
         if change.seq > gone.gone_seq:
             break
-        if isinstance(change, BrokerChange):
+        if isinstance(change, RegistrationChange):
             if change.broker == gone.broker and change.is_registered:
                 found = None
             continue

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from controller.core.znodes import Name
-from replay.what_if.causes import BrokerUnregistered, Cause, CopyingReplica, ReplicaLagged
+from replay.what_if.causes import BrokerUnregistered, CopyingReplica, ExternalCause, ReplicaLagged
 from replay.what_if.history import (
-    BrokerChange,
-    History,
+    ClusterHistory,
     PartitionChange,
     PartitionSnapshot,
+    RegistrationChange,
     ZnodeChange,
     is_leaderless,
 )
@@ -26,15 +26,15 @@ _AT_ONCE_MS: Final = 2_000
 _Replica = tuple[int, Name]
 
 
-def replica_lags(history: History, causes: Sequence[Cause]) -> list[Cause]:
+def replica_lags(history: ClusterHistory, causes: Sequence[ExternalCause]) -> list[ExternalCause]:
     """The followers that fell out of the ISR of a leader that stayed, while their brokers ran."""
     gone = [one for one in causes if isinstance(one.what, BrokerUnregistered)]
     before: dict[Name, PartitionSnapshot] = {}
     running: dict[int, None] = {}
     deleted: dict[str, None] = {}
-    found: list[Cause] = []
+    found: list[ExternalCause] = []
     for change in history.changes:
-        if isinstance(change, BrokerChange):
+        if isinstance(change, RegistrationChange):
             change.apply(running)
             continue
         if isinstance(change, ZnodeChange):
@@ -54,11 +54,13 @@ def replica_lags(history: History, causes: Sequence[Cause]) -> list[Cause]:
                 continue
             until_ms = _joins_again(history, change.name, broker, change.seq)
             lag = ReplicaLagged(broker, *change.name, until_ms)
-            found.append(Cause(change.seq, change.at_ms, lag))
+            found.append(ExternalCause(change.seq, change.at_ms, lag))
     return found
 
 
-def copying_replicas(history: History, causes: Sequence[Cause]) -> list[CopyingReplica]:
+def copying_replicas(
+    history: ClusterHistory, causes: Sequence[ExternalCause]
+) -> list[CopyingReplica]:
     """The followers that had to copy much after their broker started or they were assigned.
 
     Without a leader a follower cannot copy: such a time does not show that it is slow.
@@ -89,7 +91,7 @@ def copying_replicas(history: History, causes: Sequence[Cause]) -> list[CopyingR
                 since[key] = (after if began_ms == at_ms else 0, at_ms)
 
     for change in history.changes:
-        if isinstance(change, BrokerChange):
+        if isinstance(change, RegistrationChange):
             if change.is_registered:
                 running[change.broker] = (change.seq, change.at_ms)
             else:
@@ -108,7 +110,7 @@ def copying_replicas(history: History, causes: Sequence[Cause]) -> list[CopyingR
     return found
 
 
-def _ends(gone: Sequence[Cause], broker: int, at_ms: int) -> bool:
+def _ends(gone: Sequence[ExternalCause], broker: int, at_ms: int) -> bool:
     """Whether a broker is about to be gone."""
     return any(
         isinstance(one.what, BrokerUnregistered)
@@ -118,11 +120,11 @@ def _ends(gone: Sequence[Cause], broker: int, at_ms: int) -> bool:
     )
 
 
-def _joins_again(history: History, name: Name, broker: int, seq: int) -> int | None:
+def _joins_again(history: ClusterHistory, name: Name, broker: int, seq: int) -> int | None:
     for one in history.changes:
         if one.seq <= seq:
             continue
-        if isinstance(one, BrokerChange) and one.broker == broker and not one.is_registered:
+        if isinstance(one, RegistrationChange) and one.broker == broker and not one.is_registered:
             return one.at_ms
         if not isinstance(one, PartitionChange) or one.name != name:
             continue

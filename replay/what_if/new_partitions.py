@@ -7,8 +7,8 @@ znode. What was created is known from the partitions that appear.
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from replay.what_if.causes import Cause
-from replay.what_if.history import History, PartitionChange
+from replay.what_if.causes import ExternalCause
+from replay.what_if.history import ClusterHistory, PartitionChange
 from replay.world.inputs import CreatePartitions, CreateTopic
 
 _TOGETHER_MS: Final = 2_000
@@ -18,7 +18,9 @@ _REQUEST_BEFORE_MS: Final = 10_000
 """A request is at most this much older than the partitions that it created."""
 
 
-def with_creations(history: History, causes: Sequence[Cause], begin_seq: int) -> list[Cause]:
+def with_creations(
+    history: ClusterHistory, causes: Sequence[ExternalCause], begin_seq: int
+) -> list[ExternalCause]:
     """The causes, with the creations of topics and partitions as they appear in the history."""
     requests = [one for one in causes if isinstance(one.what, CreateTopic | CreatePartitions)]
     kept = [one for one in causes if one not in requests]
@@ -53,7 +55,7 @@ class _NewPartitions(NamedTuple):
     changes: list[PartitionChange]
 
 
-def _creation(new: _NewPartitions, requests: Iterable[Cause]) -> Cause:
+def _creation(new: _NewPartitions, requests: Iterable[ExternalCause]) -> ExternalCause:
     """The cause of partitions that appeared together. It is certain: how likely an outage of a
     partition is that does not exist is no question."""
     first = new.changes[0]
@@ -74,7 +76,7 @@ def _creation(new: _NewPartitions, requests: Iterable[Cause]) -> Cause:
     is_api = asked is not None and getattr(asked.what, "route", "") == "api"
     if new.are_added:
         added = CreatePartitions(at_ms, topic, replicas, "api" if is_api else "znode")
-        return Cause(seq, at_ms, added, first.seq, is_certain=True)
+        return ExternalCause(seq, at_ms, added, first.seq, is_certain=True)
     configs = asked.what.configs if asked and isinstance(asked.what, CreateTopic) else {}
     created = CreateTopic(at_ms, topic, replicas, configs, "api" if is_api else "znode_with_id")
-    return Cause(seq, at_ms, created, first.seq, is_certain=True)
+    return ExternalCause(seq, at_ms, created, first.seq, is_certain=True)

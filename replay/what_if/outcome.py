@@ -8,11 +8,12 @@ from msgspec import Struct
 
 from controller.core.znodes import Name
 from replay.description.phrases import broker_list
+from replay.names import partition_name
 from replay.what_if.history import (
-    BrokerChange,
     Change,
     PartitionChange,
     PartitionSnapshot,
+    RegistrationChange,
     is_leaderless,
     is_unclean,
 )
@@ -109,7 +110,7 @@ def outcome_of(
                     elections[name] = elections.get(name, 0) + 1
                     unclean[name] = unclean.get(name, 0) + is_unclean(was, now)
             note_state(name, change.at_ms)
-        elif isinstance(change, BrokerChange):
+        elif isinstance(change, RegistrationChange):
             change.apply(brokers)
             for name, one in partitions.items():
                 if one.leader == change.broker:
@@ -135,7 +136,7 @@ def differences(base: Outcome, other: Outcome) -> list[OutcomeDifference]:
     """Where two outcomes differ, by partition."""
     found: list[OutcomeDifference] = []
     for name in sorted(base.keys() | other.keys()):
-        partition = f"{name[0]}-{name[1]}"
+        partition = partition_name(*name)
         of_base, of_other = base.get(name), other.get(name)
         if of_base is None or of_other is None:
             differing: Iterable[OutcomeAspect] = (OutcomeAspect.EXISTS,)

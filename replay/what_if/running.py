@@ -7,7 +7,7 @@ from typing import Any
 from controller.core.values import NO_LEADER
 from controller.core.znodes import Name
 from replay.errors import ReplayError
-from replay.what_if.history import History, ZnodeReader
+from replay.what_if.history import ClusterHistory, ZnodeReader
 from replay.world.broker.messages import ALL
 from replay.world.cluster import Cluster
 from replay.world.ensemble.transactions import Transaction
@@ -23,8 +23,10 @@ class HistoryRecorder(Observer):
     `is_over` is called at `begin_ms`, and after each transaction from then on: True ends the run.
     """
 
-    def __init__(self, is_over: Callable[[History], bool] | None = None, begin_ms: int = 0) -> None:
-        self.history = History()
+    def __init__(
+        self, is_over: Callable[[ClusterHistory], bool] | None = None, begin_ms: int = 0
+    ) -> None:
+        self.history = ClusterHistory()
         self.has_ended = False
         self._is_over = is_over
         self._begin_ms = begin_ms

@@ -16,7 +16,7 @@ from msgspec import structs
 from replay.errors import ReplayError
 from replay.explore.run import run
 from replay.explore.saved import (
-    Branch,
+    BranchPoint,
     SavedRun,
     read_document,
     read_run,
@@ -28,9 +28,9 @@ from replay.logs.packed import packed_at
 from replay.logs.saved_runs import RUN_FILE, folder_named_by
 from replay.progress import Progress, unreported
 from replay.times import iso_time
-from replay.what_if.causes import BrokerBounced, BrokerRegistered, BrokerUnregistered, Cause
+from replay.what_if.causes import BrokerBounced, BrokerRegistered, BrokerUnregistered, ExternalCause
 from replay.what_if.continuing import ContinuedRun
-from replay.what_if.history import History
+from replay.what_if.history import ClusterHistory
 from replay.what_if.incident import Incident, SavedBy, read_incident
 from replay.what_if.running import HistoryRecorder, run_to_end
 from replay.what_if.starting import REGISTERS_AFTER_MS
@@ -58,13 +58,13 @@ def save(continued: ContinuedRun, incident: Incident, log: str, folder: Path) ->
         violation=None,
         digest=continued.cluster.digest(),
         strategy="what-if",
-        branch=Branch(log, continuation.seq, time, begin, end),
+        branch=BranchPoint(log, continuation.seq, time, begin, end),
     )
     write_document(saved, folder)
     return write_logs(continued.cluster, folder)
 
 
-def branch_of(path: Path | str) -> Branch | None:
+def branch_of(path: Path | str) -> BranchPoint | None:
     """Where the run that a path names, or whose log it is, continues another log; None for any
     other log."""
     folder = _folder_of_run(str(path))
@@ -134,21 +134,23 @@ def _simulated_incident(logged: Incident, saved: SavedRun) -> Incident:
     )
 
 
-def _history_of_run(scenario: Scenario, inputs: Sequence[Input], times: dict[int, int]) -> History:
+def _history_of_run(
+    scenario: Scenario, inputs: Sequence[Input], times: dict[int, int]
+) -> ClusterHistory:
     """Run a scenario and return its history, with the events of the log that has these `times`."""
     seqs, moments = list(times), list(times.values())
     recorder = HistoryRecorder()
     run_to_end(scenario, inputs, recorder)
-    history = History()
+    history = ClusterHistory()
     for change in recorder.history.changes:
         place = bisect_right(moments, change.at_ms)
         history.changes.append(change._replace(seq=seqs[max(0, place - 1)]))
     return history
 
 
-def _history_of_log(logged: History, shift_ms: int) -> History:
+def _history_of_log(logged: ClusterHistory, shift_ms: int) -> ClusterHistory:
     """What a log shows, at the times of the run."""
-    history = History()
+    history = ClusterHistory()
     history.changes = [one._replace(at_ms=one.at_ms + shift_ms) for one in logged.changes]
     return history
 
@@ -158,18 +160,20 @@ def _scenario_until(scenario: Scenario, end_ms: int) -> Scenario:
     return structs.replace(scenario, active_ms=active_ms, quiet_ms=end_ms - active_ms)
 
 
-def _parts(inputs: Sequence[Input]) -> Iterator[Cause]:
+def _parts(inputs: Sequence[Input]) -> Iterator[ExternalCause]:
     """The inputs as causes. The end and the start of a broker are two of them."""
     for one in inputs:
         if isinstance(one, CrashBroker | StopBroker) and one.restart_after_ms is not None:
-            yield Cause(0, one.at_ms, structs.replace(one, restart_after_ms=None))
+            yield ExternalCause(0, one.at_ms, structs.replace(one, restart_after_ms=None))
             back_ms = one.at_ms + one.restart_after_ms + REGISTERS_AFTER_MS
-            yield Cause(0, back_ms, BrokerRegistered(one.broker))
+            yield ExternalCause(0, back_ms, BrokerRegistered(one.broker))
         else:
-            yield Cause(0, one.at_ms, one)
+            yield ExternalCause(0, one.at_ms, one)
 
 
-def _cause_in_log(logged: Sequence[Cause], cause: Cause, shift_ms: int) -> Cause | None:
+def _cause_in_log(
+    logged: Sequence[ExternalCause], cause: ExternalCause, shift_ms: int
+) -> ExternalCause | None:
     """What the log shows of an input."""
     return next(
         (
@@ -182,7 +186,7 @@ def _cause_in_log(logged: Sequence[Cause], cause: Cause, shift_ms: int) -> Cause
     )
 
 
-def _is_same(shown: Cause, cause: Cause) -> bool:
+def _is_same(shown: ExternalCause, cause: ExternalCause) -> bool:
     match shown.what, cause.what:
         case BrokerUnregistered() | BrokerBounced() as gone, CrashBroker() | StopBroker() as end:
             return gone.broker == end.broker

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from replay.progress import Progress, unreported
-from replay.what_if.branches import Branch, Futures, run_branch
+from replay.what_if.branches import FutureRange, Futures, run_branch
 from replay.what_if.changes import ChangedIncident
 from replay.what_if.conditions import Condition, PartitionCondition, had_unclean_election
 from replay.what_if.incident import Incident
@@ -109,7 +109,7 @@ def point_of_no_return(
     return searching.curve
 
 
-_Run = Callable[[Branch], "Future[Futures]"]
+_Run = Callable[[FutureRange], "Future[Futures]"]
 
 
 @contextmanager
@@ -122,7 +122,7 @@ def _workers(workers: int) -> Iterator[_Run]:
         yield lambda branch: pool.submit(run_branch, branch)
 
 
-def _run_here(branch: Branch) -> "Future[Futures]":
+def _run_here(branch: FutureRange) -> "Future[Futures]":
     done: Future[Futures] = Future()
     done.set_result(run_branch(branch))
     return done
@@ -216,11 +216,11 @@ class _CurveSearch:
             done, _ = wait(pending, timeout=_POLL_S, return_when=FIRST_COMPLETED)
             for one in done:
                 seq = pending.pop(one)
-                self._found[seq] = self._found.get(seq, Futures()).plus(one.result())
+                self._found[seq] = self._found.get(seq, Futures()) + one.result()
             futures = sum(one.futures for one in self._found.values())
             self._progress("running futures", futures, self._expected)
 
-    def _branches(self, seqs: Sequence[int]) -> Iterator[Branch]:
+    def _branches(self, seqs: Sequence[int]) -> Iterator[FutureRange]:
         search = self._search
         for seq in seqs:
             if self._is_decided(seq):
@@ -230,7 +230,7 @@ class _CurveSearch:
             at_ms = self._incident.times[seq] + continuation.shift_ms
             for first in range(0, search.branches, _FUTURES_OF_A_BRANCH):
                 futures = min(_FUTURES_OF_A_BRANCH, search.branches - first)
-                yield Branch(
+                yield FutureRange(
                     seq, at_ms, continuation, search.condition, search.seed, first, futures
                 )
 

@@ -10,7 +10,7 @@ from controller.core.configuration import Configuration
 from controller.core.topic_configs import BROKER_KEYS, TOPIC_CONFIGS, problem_with
 from controller.settings import parsing
 from replay.errors import ReplayError
-from replay.what_if.starting import Settings
+from replay.what_if.starting import SettingOverrides
 from replay.world.broker.settings import KAFKA_NAMES, settings_of
 from replay.world.scenario import protocol_of
 
@@ -36,7 +36,7 @@ _OF_CONTROLLER: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
 _OF_TOPICS: Final = ("min.insync.replicas", "unclean.leader.election.enable")
 
 
-def with_setting(settings: Settings, topic: str, key: str, value: str) -> Settings:
+def with_setting(settings: SettingOverrides, topic: str, key: str, value: str) -> SettingOverrides:
     """The settings with another value; `topic` is empty for a setting of controller and brokers.
     Raises ReplayError for an unknown key, or a value that the key cannot have."""
     if topic:
@@ -64,7 +64,7 @@ def with_setting(settings: Settings, topic: str, key: str, value: str) -> Settin
         except ValueError as error:
             text = str(error).removeprefix("broker_settings: ")
             raise ReplayError(f"--set {key}={value}: {text}") from None
-    return Settings(configuration, brokers, settings.topics)
+    return SettingOverrides(configuration, brokers, settings.topics)
 
 
 def _parsed(key: str, value: str, parse: Callable[[str], Any]) -> Any:
@@ -74,7 +74,9 @@ def _parsed(key: str, value: str, parse: Callable[[str], Any]) -> Any:
         raise ReplayError(f"--set {key}={value}: the value must be {error}") from None
 
 
-def _with_topic_setting(settings: Settings, topic: str, key: str, value: str) -> Settings:
+def _with_topic_setting(
+    settings: SettingOverrides, topic: str, key: str, value: str
+) -> SettingOverrides:
     if key not in _OF_TOPICS:
         raise ReplayError(
             f"--set {topic}:{key}={value}: {key} is not a configuration of topics that changes a "
@@ -86,12 +88,12 @@ def _with_topic_setting(settings: Settings, topic: str, key: str, value: str) ->
     except InvalidConfiguration as error:
         raise ReplayError(f"--set {topic}:{key}={value}: {error}") from None
     topics = {**settings.topics, topic: {**settings.topics.get(topic, {}), key: value}}
-    return Settings(settings.configuration, settings.brokers, topics)
+    return SettingOverrides(settings.configuration, settings.brokers, topics)
 
 
-def first_settings(configuration: Configuration, *, rebalances: bool) -> Settings:
+def first_settings(configuration: Configuration, *, rebalances: bool) -> SettingOverrides:
     """The settings of an incident. Without `rebalances` no controller moves leaders by itself: the
     log shows when it did."""
     if rebalances:
-        return Settings(configuration)
-    return Settings(structs.replace(configuration, auto_leader_rebalance_enable=False))
+        return SettingOverrides(configuration)
+    return SettingOverrides(structs.replace(configuration, auto_leader_rebalance_enable=False))

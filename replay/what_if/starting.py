@@ -17,12 +17,12 @@ from replay.what_if.causes import (
     BrokerBounced,
     BrokerRegistered,
     BrokerUnregistered,
-    Cause,
     ControllerGone,
     CopyingReplica,
+    ExternalCause,
     ReplicaLagged,
 )
-from replay.what_if.history import ClusterState, PartitionSnapshot, cluster_state_at
+from replay.what_if.history import ClusterAtEvent, PartitionSnapshot, cluster_state_at
 from replay.what_if.incident import Incident
 from replay.world.inputs import (
     SAME,
@@ -83,7 +83,7 @@ class Continuation(Struct, frozen=True):
     seq: int
     at_ms: int
     scenario: Scenario
-    causes: tuple[Cause, ...]
+    causes: tuple[ExternalCause, ...]
     copying: tuple[CopyingReplica, ...] = ()
     down: tuple[int, ...] = ()
     stopping: tuple[BrokerUnregistered, ...] = ()
@@ -98,7 +98,7 @@ class Continuation(Struct, frozen=True):
         return self.begin_ms - self.at_ms
 
 
-class Settings(Struct, frozen=True):
+class SettingOverrides(Struct, frozen=True):
     """What replaces the settings of the incident: of the controller, of brokers, and of topics, by
     topic and key."""
 
@@ -110,8 +110,8 @@ class Settings(Struct, frozen=True):
 def continuation_after(
     incident: Incident,
     seq: int,
-    causes: Sequence[Cause],
-    settings: Settings,
+    causes: Sequence[ExternalCause],
+    settings: SettingOverrides,
     end_ms: int,
 ) -> Continuation:
     """Continue an incident after event `seq` up to `end_ms`. `causes` are all of the incident, with
@@ -177,8 +177,8 @@ def _repeated_incident(
     incident: Incident,
     scenario: Scenario,
     seq: int,
-    causes: Sequence[Cause],
-    settings: Settings,
+    causes: Sequence[ExternalCause],
+    settings: SettingOverrides,
     end_ms: int,
 ) -> Continuation:
     """A simulated incident is run again from its beginning, with all that happened up to event
@@ -209,7 +209,7 @@ def _repeated_incident(
     return Continuation(seq, at_ms, repeated, tuple(all_of_them), begin_ms=at_ms, first_ms=0)
 
 
-def _has_restarted(causes: Iterable[Cause], broker: int, first: int, last: int) -> bool:
+def _has_restarted(causes: Iterable[ExternalCause], broker: int, first: int, last: int) -> bool:
     return any(
         isinstance(one.what, BrokerRegistered | BrokerBounced)
         and one.what.broker == broker
@@ -219,7 +219,7 @@ def _has_restarted(causes: Iterable[Cause], broker: int, first: int, last: int) 
 
 
 def _scenario(
-    incident: Incident, cluster: ClusterState, settings: Settings, end_ms: int
+    incident: Incident, cluster: ClusterAtEvent, settings: SettingOverrides, end_ms: int
 ) -> Scenario:
     topics = _topics(cluster)
     configuration = structs.replace(
@@ -252,7 +252,7 @@ def _scenario(
     )
 
 
-def _topics(cluster: ClusterState) -> tuple[TopicSpec, ...]:
+def _topics(cluster: ClusterAtEvent) -> tuple[TopicSpec, ...]:
     """The topics that clients use: those whose partitions are numbered without gaps."""
     replicas: dict[str, dict[int, tuple[int, ...]]] = {}
     for (topic, number), now in cluster.partitions.items():
@@ -264,7 +264,7 @@ def _topics(cluster: ClusterState) -> tuple[TopicSpec, ...]:
     )
 
 
-def _znodes(cluster: ClusterState, settings: Settings) -> dict[str, str]:
+def _znodes(cluster: ClusterAtEvent, settings: SettingOverrides) -> dict[str, str]:
     found = {path: data.decode(errors="replace") for path, data in cluster.znodes.items()}
     assignments: dict[str, dict[int, PartitionSnapshot]] = {}
     for (topic, number), now in cluster.partitions.items():
@@ -286,7 +286,7 @@ def _znodes(cluster: ClusterState, settings: Settings) -> dict[str, str]:
     return found
 
 
-def inputs_of(continuation: Continuation, causes: Sequence[Cause]) -> tuple[Input, ...]:
+def inputs_of(continuation: Continuation, causes: Sequence[ExternalCause]) -> tuple[Input, ...]:
     """The inputs of a run that continues an incident with these causes, which may be varied ones of
     `begun.causes`, in the order of their times."""
     made = _Inputs(continuation)
@@ -307,7 +307,7 @@ class _Inputs:
         for one in continuation.stopping:
             self._end(self._shutdown(_DISKS_FAIL_MS, one))
 
-    def add(self, cause: Cause) -> None:
+    def add(self, cause: ExternalCause) -> None:
         """Add what a cause needs."""
         at_ms = max(self._continuation.first_ms, cause.at_ms + self._continuation.shift_ms)
         match cause.what:
@@ -335,7 +335,7 @@ class _Inputs:
         self._down[one.broker] = len(self.inputs)
         self.inputs.append(one)
 
-    def _gone(self, at_ms: int, gone: BrokerUnregistered, cause: Cause) -> None:
+    def _gone(self, at_ms: int, gone: BrokerUnregistered, cause: ExternalCause) -> None:
         if gone.is_controlled:
             self._end(self._shutdown(at_ms, gone))
             return
@@ -361,7 +361,9 @@ class _Inputs:
         self.inputs[place] = structs.replace(ended, restart_after_ms=after_ms)
 
 
-def slow_replicas(continuation: Continuation, causes: Sequence[Cause]) -> tuple[SlowReplica, ...]:
+def slow_replicas(
+    continuation: Continuation, causes: Sequence[ExternalCause]
+) -> tuple[SlowReplica, ...]:
     """The followers that copy nothing for some time in a run with these causes."""
     shift_ms = continuation.shift_ms
     found: list[SlowReplica] = []
@@ -381,16 +383,16 @@ def slow_replicas(continuation: Continuation, causes: Sequence[Cause]) -> tuple[
     return tuple(found)
 
 
-def scenario_with(continuation: Continuation, causes: Sequence[Cause]) -> Scenario:
+def scenario_with(continuation: Continuation, causes: Sequence[ExternalCause]) -> Scenario:
     """The scenario of a run with these causes."""
     slow = (*continuation.scenario.slow_replicas, *slow_replicas(continuation, causes))
     return structs.replace(continuation.scenario, slow_replicas=slow)
 
 
-def rebalance_inputs(incident: Incident, seq: int) -> list[Cause]:
+def rebalance_inputs(incident: Incident, seq: int) -> list[ExternalCause]:
     """The automatic leader rebalances of a log after an event, as elections at their times."""
     return [
-        Cause(one, incident.times[one], ElectLeaders(incident.times[one]), is_certain=True)
+        ExternalCause(one, incident.times[one], ElectLeaders(incident.times[one]), is_certain=True)
         for one in incident.rebalances
         if one > seq and one in incident.times
     ]

@@ -21,6 +21,7 @@ from controller.kafka_0_8.triggers import Trigger
 from replay.description.kafka_0_8 import broker_event_in_words
 from replay.errors import ReplayError
 from replay.logs.opened_broker_log import BrokerLog, fold_broker_log
+from replay.names import partition_name
 from replay.progress import Progress, unreported
 from replay.times import iso_time
 from replay.why.explanations.explanation import Explanation, Link
@@ -90,8 +91,8 @@ def explain_broker_log(
         history.folded(event, issued, fold)
         time = iso_time(record.wall_ns)
     broker = f"broker {log.configuration.broker_id}"
-    what = broker if name is None else f"the replica of {_text(name)} on {broker}"
-    about = "" if name is None else f"{_text(name)}: "
+    what = broker if name is None else f"the replica of {partition_name(*name)} on {broker}"
+    about = "" if name is None else f"{partition_name(*name)}: "
     answer = f"{about}{broker} {_in_words(history.state)}."
     return Explanation(f"Why is {what} in its state?", answer, seq, time, history.links[::-1])
 
@@ -181,7 +182,7 @@ def _is_notice_about(one: IssuedByBroker, name: Name | None, broker: int) -> boo
     if name is None:
         return subject == znodes.broker_path(broker)
     parent = znodes.partition_path(*name)
-    return subject in (_text(name), znodes.reassigned_path(*name)) or subject.startswith(
+    return subject in (partition_name(*name), znodes.reassigned_path(*name)) or subject.startswith(
         f"{parent}/"
     )
 
@@ -202,7 +203,7 @@ def _is_in(trigger: Trigger, triggers: list[Trigger]) -> bool:
 
 def _state(broker: Broker, name: Name | None) -> _State:
     if name is None:
-        return _Session(broker.is_connected, broker.session_id, len(broker.led()))
+        return _Session(broker.is_connected, broker.session_id, len(broker.led_partitions()))
     partition = broker.partitions.get(name)
     if partition is None:
         return None
@@ -212,10 +213,6 @@ def _state(broker: Broker, name: Name | None) -> _State:
 
 def _in_words(state: _State) -> str:
     return "has no replica of it" if state is None else state.text
-
-
-def _text(name: Name) -> str:
-    return f"{name[0]}-{name[1]}"
 
 
 def _ids(brokers: tuple[int, ...]) -> str:

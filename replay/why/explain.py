@@ -13,7 +13,7 @@ from replay.why import imported, recorded, terms
 from replay.why.explanations.explanation import Explanation, explanation_of
 from replay.why.explanations.reassignment import refusal_since
 from replay.why.facts import BrokerChanged, RoleChanged, TopicChanged
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.recorded import LogPart
 from replay.why.subject import Subject
 from replay.why.terms import ImportedPart
@@ -33,7 +33,7 @@ def explain(
     return explain_history(history)
 
 
-def explain_history(history: History) -> Explanation:
+def explain_history(history: FactHistory) -> Explanation:
     """Explain the state of the subject of a history that was read before. Raises ReplayError."""
     _require_subject(history)
     return explanation_of(history)
@@ -58,7 +58,7 @@ def explain_terms(
     return explain_history(terms.history_of(parts, imports, subject, progress))
 
 
-def _require_broker(history: History, broker: int) -> None:
+def _require_broker(history: FactHistory, broker: int) -> None:
     cluster = history.cluster
     registered = {one.broker for one in history.facts if isinstance(one, BrokerChanged)}
     known = cluster.known_brokers() | registered
@@ -76,7 +76,7 @@ def _require_broker(history: History, broker: int) -> None:
         ) from error
 
 
-def _require_term(history: History, term: int) -> None:
+def _require_term(history: FactHistory, term: int) -> None:
     roles = [one for one in history.facts if isinstance(one, RoleChanged)]
     known = {one.epoch for one in roles if one.code in ("elected", "resigned")}
     # A daemon that takes over has read whose /controller it deletes.
@@ -90,7 +90,7 @@ def _require_term(history: History, term: int) -> None:
         )
 
 
-def _require_subject(history: History) -> None:
+def _require_subject(history: FactHistory) -> None:
     subject = history.subject
     if subject.term is not None:
         _require_term(history, subject.term)

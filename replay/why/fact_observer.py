@@ -328,7 +328,7 @@ class FactObserver(NotedFacts, FoldObserver):
             choice = choice_of(asked, *key)
             self.add(
                 StateWritten,
-                partition=f"{key[0]}-{key[1]}",
+                partition=partition_name(*key),
                 before=before,
                 after=after,
                 rule=rule,

@@ -30,7 +30,7 @@ class Cause(Struct, frozen=True):
     log: str = ""
 
 
-class Cancellation(Struct, frozen=True):
+class MoveCancellation(Struct, frozen=True):
     """The request that undid a move. `by` is a znode or an API, `seq` the event of the request.
 
     `how`: the znode was created while the controller watched it, the controller found it, or a
@@ -91,7 +91,7 @@ class LeftUnchanged(Fact, frozen=True, kw_only=True, tag="left_unchanged"):
     partition: str
     code: str
     text: str
-    cancellation: Cancellation | None = None
+    cancellation: MoveCancellation | None = None
 
 
 class WriteRefused(Fact, frozen=True, kw_only=True, tag="write_refused"):
@@ -122,7 +122,7 @@ class MoveGivenUp(Fact, frozen=True, kw_only=True, tag="move_given_up"):
     partition: str
     before: Assignment
     after: Assignment
-    cancellation: Cancellation | None = None
+    cancellation: MoveCancellation | None = None
     why_now: str = ""
 
 
@@ -139,7 +139,7 @@ class RollbackStep(Fact, frozen=True, kw_only=True, tag="rollback_step"):
     is_numbered: bool = True
 
 
-class ReplicaDeletion(Fact, frozen=True, kw_only=True, tag="replica_deletion"):
+class ReplicaDeletionFact(Fact, frozen=True, kw_only=True, tag="replica_deletion"):
     """A broker is sent the deletion of its replica, confirms it, fails, or is known not to have
     confirmed it ("pending"). `is_live`: the broker is registered; `is_remembered`: an unconfirmed
     deletion is sent again when the broker registers."""
@@ -277,7 +277,7 @@ AnyFact = (
     | AssignmentWritten
     | MoveGivenUp
     | RollbackStep
-    | ReplicaDeletion
+    | ReplicaDeletionFact
     | RecordZnodeObserved
     | CancelZnodeObserved
     | LogEnded

@@ -17,7 +17,7 @@ from replay.logs.notices import notices
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress, unreported
 from replay.why.facts import AnyFact, NoticeIssued, RoleChanged
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.imported import history_of
 from replay.why.subject import CONTROLLER_FAILURES, Subject
 
@@ -30,11 +30,11 @@ def headline_of(log: OpenedLog, cluster: ClusterView, progress: Progress = unrep
     stuck, brokers that do not answer, and registrations that are stuck; "" for none. Raises
     ReplayError, LogError."""
     if isinstance(log, RecordedLog):
-        return headline_in(History(UNHEALTHY, cluster, list(_notices(log.reader, cluster.seq))))
+        return headline_in(FactHistory(UNHEALTHY, cluster, list(_notices(log.reader, cluster.seq))))
     return headline_in(history_of(log, UNHEALTHY, cluster.seq, progress))
 
 
-def headline_in(history: History) -> str:
+def headline_in(history: FactHistory) -> str:
     """The sentences of `headline_of`, from a history whose subject is `UNHEALTHY`."""
     cluster = history.cluster
     silent = [silent_broker(cluster, one.broker) for one in cluster.unanswered]

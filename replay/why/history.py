@@ -23,7 +23,7 @@ from replay.why.move_history import moves_of
 from replay.why.subject import CONTROLLER_FAILURES, Subject
 
 
-class History(Struct):
+class FactHistory(Struct):
     """The facts about a subject up to an event, oldest first, and the cluster after that event.
 
     If there was no controller then (the daemon of a recorded log had resigned), `cluster` is its

@@ -37,7 +37,7 @@ from replay.why.facts import (
     StateWritten,
     TopicChanged,
 )
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.noted_facts import API
 from replay.why.shadow_observer import DerivedWrite, ShadowFactObserver
 from replay.why.subject import Subject
@@ -53,7 +53,7 @@ Session = tuple[ControllerTrace, Observer]
 """The shadow fold of one session, with its observer."""
 
 
-def history_of(log: ImportedLog, subject: Subject, seq: int, progress: Progress) -> History:
+def history_of(log: ImportedLog, subject: Subject, seq: int, progress: Progress) -> FactHistory:
     """The history up to record `seq`. Raises ReplayError, LogError."""
     return observed_history(log, subject, seq, progress, ShadowFactObserver)[0]
 
@@ -64,7 +64,7 @@ def observed_history(
     seq: int,
     progress: Progress,
     observer: Callable[[ControllerTrace, Subject], Observer],
-) -> tuple[History, list[Session[Observer]]]:
+) -> tuple[FactHistory, list[Session[Observer]]]:
     """The history, and the shadow folds that explain it, each with its observer. Raises
     ReplayError, LogError."""
     # Reading changes the state of an opened log, so each reading opens the log again.
@@ -92,7 +92,7 @@ def history_at(
     facts: list[AnyFact],
     *,
     is_explained: bool,
-) -> History:
+) -> FactHistory:
     """The history from its facts and the state after record `seq`. `is_explained`: the decisions of
     a controller could be derived up to there. Raises ReplayError, LogError."""
     notes = unfinished_notes(log)
@@ -106,10 +106,10 @@ def history_at(
     cluster = structs.replace(
         cluster_of(followed.view, seq, time), unanswered=followed.requests.unanswered()
     )
-    return History(
+    return FactHistory(
         subject,
         cluster,
-        facts + followed.stuck(),
+        facts + followed.stuck_controller(),
         notes,
         settings,
         has_later_events=seq < log.reader.last_seq,

@@ -6,7 +6,13 @@ from msgspec import Struct, field, structs
 
 from replay.description.phrases import broker_list
 from replay.why.event_reference import EventReference, cause_of, reference_to
-from replay.why.facts import AssignmentWritten, Cancellation, CommandsUnrecorded, Fact, RollbackStep
+from replay.why.facts import (
+    AssignmentWritten,
+    CommandsUnrecorded,
+    Fact,
+    MoveCancellation,
+    RollbackStep,
+)
 from replay.why.move import CancelledBy, Move, MoveEvent, MoveOutcome, WaitPeriod
 from replay.why.rollback_steps import DELETE, LAST
 from replay.why.sentences import UNRECORDED, why_rolled_back
@@ -36,8 +42,8 @@ class MoveBuilder(Struct):
     first: Fact
     events: list[tuple[int, MoveEvent]] = field(default_factory=list)
     waits: list[OpenWait] = field(default_factory=list)
-    cancellation: Cancellation | None = None
-    too_late: Cancellation | None = None
+    cancellation: MoveCancellation | None = None
+    too_late: MoveCancellation | None = None
     """The cancellation that a controller read after another one had completed the move."""
     steps: set[int] = field(default_factory=set)
     went_on_after: set[int] = field(default_factory=set)
@@ -137,7 +143,7 @@ class MoveBuilder(Struct):
                 self.events[place] = (key, structs.replace(event, text=f"{event.text} and went on"))
 
     @property
-    def goes(self) -> str:
+    def in_words(self) -> str:
         """The original replicas, the target and the request, in words."""
         by = self.request or self.route
         goes = f"from {broker_list(self.origin)} to {broker_list(self.target)}"
@@ -146,7 +152,7 @@ class MoveBuilder(Struct):
     @property
     def found_text(self) -> str:
         """The text of the event for a move that the controller found under way."""
-        return f"found under way {self.goes}"
+        return f"found under way {self.in_words}"
 
     def build(self, partition: str) -> Move:
         """The move as plain values, with its history in the order of the log."""
@@ -187,7 +193,7 @@ def back_on(replicas: tuple[int, ...]) -> str:
     return f"rolled back: it is on {broker_list(replicas)} again"
 
 
-def _cancelled_by(one: Cancellation | None) -> CancelledBy | None:
+def _cancelled_by(one: MoveCancellation | None) -> CancelledBy | None:
     if one is None:
         return None
     at = reference_to(one.seq, one.wall_ns)

@@ -16,16 +16,16 @@ from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
     BrokerChanged,
-    Cancellation,
     CancelZnodeObserved,
     CommandsUnrecorded,
     LeftUnchanged,
     LogEnded,
+    MoveCancellation,
     MoveGivenUp,
     NoticeIssued,
     ReassignmentRequested,
     RecordZnodeObserved,
-    ReplicaDeletion,
+    ReplicaDeletionFact,
     RoleChanged,
     RollbackStep,
     StateWritten,
@@ -95,7 +95,7 @@ class _MoveHistory:
                     self._note_late_cancellation(fact)
             case RollbackStep():
                 self._step(fact)
-            case ReplicaDeletion():
+            case ReplicaDeletionFact():
                 self._deletion(fact)
             case RoleChanged() | LogEnded():
                 self._role(fact)
@@ -166,7 +166,7 @@ class _MoveHistory:
                 self._add_others(move, self._elected_by)
             move.add_event(fact, "found", move.found_text)
         else:
-            move.add_event(fact, "begun", f"begun {move.goes}")
+            move.add_event(fact, "begun", f"begun {move.in_words}")
         self._moves.append(move)
 
     def _route(
@@ -247,7 +247,7 @@ class _MoveHistory:
             ended=record,
             has_record=True,
         )
-        text = f"refold found the record of a move {move.goes}, which was {outcome} before"
+        text = f"refold found the record of a move {move.in_words}, which was {outcome} before"
         move.add_event(record, "found", text)
         self._moves.append(move)
 
@@ -266,7 +266,7 @@ class _MoveHistory:
             move.stop_waiting(fact, self._unclean_election(move) or fact.why_now)
         move.outcome = "being rolled back"
 
-    def _add_cancellation(self, move: MoveBuilder, cancellation: Cancellation | None) -> None:
+    def _add_cancellation(self, move: MoveBuilder, cancellation: MoveCancellation | None) -> None:
         if cancellation is None:
             return
         before, move.cancellation = move.cancellation, cancellation
@@ -370,7 +370,7 @@ class _MoveHistory:
         if fact.step == LAST:
             move.goes_back(fact)
 
-    def _deletion(self, fact: ReplicaDeletion) -> None:
+    def _deletion(self, fact: ReplicaDeletionFact) -> None:
         move = self._last
         if move is None or fact.broker not in move.removed:
             return
@@ -396,7 +396,7 @@ class _MoveHistory:
             fields = {name: getattr(fact, name) for name in ("seq", "wall_ns", "epoch", "broker")}
             partition = self._partition
             self._deletion(
-                ReplicaDeletion(partition=partition, what="pending", is_live=False, **fields)
+                ReplicaDeletionFact(partition=partition, what="pending", is_live=False, **fields)
             )
 
     # The controller role --------------------------------------------------------------------------

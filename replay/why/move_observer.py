@@ -48,13 +48,13 @@ from replay.names import partition_name
 from replay.parsed_znodes import is_request
 from replay.subjects import paths_of_command
 from replay.why.facts import (
-    Cancellation,
     CancelZnodeObserved,
     Cause,
+    MoveCancellation,
     MoveGivenUp,
     ReassignmentRequested,
     RecordZnodeObserved,
-    ReplicaDeletion,
+    ReplicaDeletionFact,
     RollbackStep,
 )
 from replay.why.noted_facts import API, KnownZnodes, NotedFacts
@@ -85,8 +85,8 @@ class MoveObserver(Checkpointed):
         self._pending: dict[CommandId, Issued] = {}
         self._deletions: dict[CommandId, int] = {}
         self._steps: RollbackSteps | None = None
-        self._cause: Cancellation | None = None
-        self._created: Cancellation | None = None
+        self._cause: MoveCancellation | None = None
+        self._created: MoveCancellation | None = None
         self._extra_written: tuple[int, int] | None = None
         self._found_in_term: dict[str, int] = {}
         self._isr: tuple[int, ...] | None = None
@@ -146,7 +146,7 @@ class MoveObserver(Checkpointed):
         controller = self._observer.controller
         settings = controller.configuration
         self._observer.add(
-            ReplicaDeletion,
+            ReplicaDeletionFact,
             partition=self._partition,
             broker=broker,
             what=what,
@@ -270,7 +270,7 @@ class MoveObserver(Checkpointed):
 
     # The cause of a rollback ----------------------------------------------------------------------
 
-    def why_rolled_back(self, originals: tuple[int, ...] | None = None) -> Cancellation | None:
+    def why_rolled_back(self, originals: tuple[int, ...] | None = None) -> MoveCancellation | None:
         """The request for the rollback that the current procedure begins."""
         trigger = self._observer.trigger
         request = trigger.request if isinstance(trigger, ApiCall) else None
@@ -286,7 +286,7 @@ class MoveObserver(Checkpointed):
             return self._known_znodes.cancellation or created
         return self._known_znodes.cancellation or self._cancelling_request(originals)
 
-    def _cancelling_request(self, originals: tuple[int, ...] | None) -> Cancellation | None:
+    def _cancelling_request(self, originals: tuple[int, ...] | None) -> MoveCancellation | None:
         """An entry or a request that the current procedure has read."""
         observer = self._observer
         for one in reversed(observer.facts):
@@ -296,9 +296,9 @@ class MoveObserver(Checkpointed):
                 continue
             if one.via == REASSIGN_PARTITIONS_EXTRA:
                 seq, wall_ns = self._extra_written or (one.seq, one.wall_ns)
-                return Cancellation(one.via, "asked", seq, wall_ns, asks_for=one.target)
+                return MoveCancellation(one.via, "asked", seq, wall_ns, asks_for=one.target)
             if originals is not None and set(one.target or ()) == set(originals):
-                return Cancellation(one.via, "asked", one.seq, one.wall_ns, asks_for=one.target)
+                return MoveCancellation(one.via, "asked", one.seq, one.wall_ns, asks_for=one.target)
         return None
 
     def _cancellation(
@@ -308,11 +308,11 @@ class MoveObserver(Checkpointed):
         by: str = REASSIGN_CANCEL,
         asks_for: tuple[int, ...] | None = None,
         text: str = "",
-    ) -> Cancellation:
+    ) -> MoveCancellation:
         observer = self._observer
-        return Cancellation(by, how, observer.seq, observer.wall_ns, czxid, asks_for, text)  # type: ignore[arg-type]
+        return MoveCancellation(by, how, observer.seq, observer.wall_ns, czxid, asks_for, text)  # type: ignore[arg-type]
 
-    def _at_request(self, asked: Cancellation) -> Cancellation:
+    def _at_request(self, asked: MoveCancellation) -> MoveCancellation:
         """A cancellation by the API with the event of its request."""
         observer = self._observer
         if observer.because is None or observer.because.seq not in observer.received:
@@ -383,7 +383,7 @@ class MoveObserver(Checkpointed):
         self._known_znodes.cancellation = self._cancellation("found", czxid)
         self._add_cancel("found", czxid)
 
-    def _add_czxid(self, known: Cancellation, czxid: int) -> None:
+    def _add_czxid(self, known: MoveCancellation, czxid: int) -> None:
         """Add the czxid, which servers before 3.9 do not send with the watch."""
         complete = structs.replace(known, czxid=czxid)
         self._known_znodes.cancellation = complete

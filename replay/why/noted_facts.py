@@ -11,8 +11,8 @@ from controller.core.znodes import REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTR
 from replay.names import partition_named
 from replay.why.facts import (
     AnyFact,
-    Cancellation,
     Cause,
+    MoveCancellation,
     ReassignmentRequested,
     RecordZnodeObserved,
 )
@@ -29,7 +29,7 @@ class KnownZnodes(Struct):
     states: dict[tuple[str, int], LeaderAndIsr]
     assignments: dict[tuple[str, int], Assignment]
     record: RecordZnodeObserved | None = None
-    cancellation: Cancellation | None = None
+    cancellation: MoveCancellation | None = None
 
 
 class NotedFacts:

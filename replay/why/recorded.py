@@ -27,7 +27,7 @@ from replay.progress import Progress
 from replay.times import iso_time
 from replay.why.event_reference import NumberInLog
 from replay.why.facts import AnyFact, CommandsUnrecorded, LogEnded
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.noted_facts import KnownZnodes
 from replay.why.recorded_observer import RecordedFactObserver
 from replay.why.subject import Subject
@@ -41,11 +41,11 @@ class LogPart(NamedTuple):
     name: str = ""
 
 
-def history_of(parts: Sequence[LogPart], subject: Subject, progress: Progress) -> History:
+def history_of(parts: Sequence[LogPart], subject: Subject, progress: Progress) -> FactHistory:
     """Fold the logs, event by event in the order of their times. Raises ReplayError, LogError."""
     facts: list[AnyFact] = []
     known = KnownZnodes({}, {})
-    runs = [Run(part, subject, facts, known) for part in parts]
+    runs = [RecordedRun(part, subject, facts, known) for part in parts]
     count = sum(one.count for one in runs)
     current = runs[-1]
     for order, taken in enumerate(merge(*(one.records() for one in runs), key=_wall_ns), 1):
@@ -57,7 +57,7 @@ def history_of(parts: Sequence[LogPart], subject: Subject, progress: Progress) -
     notes = [note for one in runs for note in one.notes(is_current=one is current)]
     daemon = current.observer.controller.configuration.broker_id
     is_at_end = current.is_at_end
-    return History(
+    return FactHistory(
         subject,
         current.cluster(),
         facts,
@@ -71,12 +71,12 @@ def history_of(parts: Sequence[LogPart], subject: Subject, progress: Progress) -
 class NextEvent(NamedTuple):
     """The next event of a run, with its stored commands."""
 
-    run: "Run"
+    run: "RecordedRun"
     record: EventRecord
     stored: list[CommandRecord]
 
 
-class FoldedEvent(NamedTuple):
+class RederivedEvent(NamedTuple):
     """An event and the commands that this core derives for it. `inexact` are those that the log
     does not have exactly so."""
 
@@ -137,7 +137,7 @@ class Limits(Struct, frozen=True):
 NewObserver = Callable[[Fold, Subject, Header], RecordedFactObserver]
 
 
-class Run:
+class RecordedRun:
     """One log while it is folded. All runs add to the same facts and share what they know of
     ZooKeeper."""
 
@@ -172,7 +172,7 @@ class Run:
         for record, stored in self._log.reader.records(EventFilter(last_seq=self._last)):
             yield NextEvent(self, record, stored)
 
-    def take(self, taken: NextEvent, order: int) -> FoldedEvent | None:
+    def take(self, taken: NextEvent, order: int) -> RederivedEvent | None:
         """Fold the next event. If that fails, raises ReplayError if this is the only log; returns
         None if it is not."""
         if self._unusable:
@@ -198,7 +198,7 @@ class Run:
                 self._note_unrecorded()
         if record.seq == self._last and self._is_cut_off() and self.observer.controller.is_active:
             self.observer.add(LogEnded, because=None)
-        return FoldedEvent(event, derived, inexact)
+        return RederivedEvent(event, derived, inexact)
 
     def _note_unrecorded(self) -> None:
         """Add a fact if the log has no stored commands from an event on."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA
-from replay.why.facts import Cancellation, CancelZnodeObserved, ReassignmentRequested
+from replay.why.facts import CancelZnodeObserved, MoveCancellation, ReassignmentRequested
 from replay.why.move_builder import MoveBuilder
 from replay.why.noted_facts import API
 
@@ -14,7 +14,7 @@ def probable_cause(
     until: int | None,
     asked: Sequence[ReassignmentRequested],
     cancel: Sequence[CancelZnodeObserved],
-) -> Cancellation | None:
+) -> MoveCancellation | None:
     """The request, entry or cancellation that probably undid a move; `until` is the event at which
     the next move begins.
 
@@ -42,7 +42,7 @@ def probable_cause(
 
 def _cancel_in_effect(
     move: MoveBuilder, cancel: Sequence[CancelZnodeObserved]
-) -> Cancellation | None:
+) -> MoveCancellation | None:
     if move.route not in ("", REASSIGN_PARTITIONS):
         return None
     assert move.ended is not None, "a rolled back move has ended"
@@ -58,13 +58,13 @@ def _cancel_in_effect(
     return cancellation_of(found) if found is not None else None
 
 
-def cancellation_of(known: CancelZnodeObserved) -> Cancellation:
+def cancellation_of(known: CancelZnodeObserved) -> MoveCancellation:
     """/admin/reassign_cancel, as a controller learned of it."""
     is_created = known.how == "created"
     how: Literal["created", "found"] = "created" if is_created else "found"
-    return Cancellation(REASSIGN_CANCEL, how, known.seq, known.wall_ns, known.czxid)
+    return MoveCancellation(REASSIGN_CANCEL, how, known.seq, known.wall_ns, known.czxid)
 
 
-def _of_request(asked: ReassignmentRequested) -> Cancellation:
+def _of_request(asked: ReassignmentRequested) -> MoveCancellation:
     seq = asked.because.seq if asked.because is not None and asked.via == API else asked.seq
-    return Cancellation(asked.via, "asked", seq, asked.wall_ns, asks_for=asked.target)
+    return MoveCancellation(asked.via, "asked", seq, asked.wall_ns, asks_for=asked.target)

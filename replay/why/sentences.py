@@ -13,19 +13,19 @@ from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
     BrokerChanged,
-    Cancellation,
     CancelZnodeObserved,
     CommandsUnrecorded,
     DeletionSent,
     IsrRequested,
     LeftUnchanged,
     LogEnded,
+    MoveCancellation,
     MoveGivenUp,
     NoLeader,
     NoticeIssued,
     ReassignmentRequested,
     RecordZnodeObserved,
-    ReplicaDeletion,
+    ReplicaDeletionFact,
     RoleChanged,
     RollbackStep,
     SessionChanged,
@@ -81,7 +81,7 @@ def sentence(fact: AnyFact) -> str:
             )
         case RollbackStep(partition=partition, step=step, text=text):
             return f"{partition}: step {step} of 7: {text}"
-        case ReplicaDeletion():
+        case ReplicaDeletionFact():
             return f"{fact.partition}: {deletion(fact)}"
         case RecordZnodeObserved(partition=partition, how=how, target=target):
             return f"{partition}: the record of its move to {broker_list(target)} is {how}"
@@ -156,7 +156,7 @@ def _assignment_written(fact: AssignmentWritten) -> str:
     return f"{head}{fact.partition} goes from {was} to {assignment_in_words(fact.after)}{who}"
 
 
-def deletion(fact: ReplicaDeletion) -> str:
+def deletion(fact: ReplicaDeletionFact) -> str:
     """The deletion of a replica: sent, done, failed or pending."""
     if fact.what == "pending":
         return pending_deletion(fact.broker, is_live=fact.is_live, is_remembered=fact.is_remembered)
@@ -207,7 +207,7 @@ def other_controllers(epochs: tuple[int, ...]) -> str:
     )
 
 
-def why_rolled_back(one: Cancellation) -> str:
+def why_rolled_back(one: MoveCancellation) -> str:
     """The request that undid a move, with its event."""
     if one.by == REASSIGN_CANCEL:
         return f"{_undoing_request(one)} (event {one.seq}{_czxid(one.czxid)})"
@@ -216,7 +216,7 @@ def why_rolled_back(one: Cancellation) -> str:
     return f"{_undoing_request(one)} ({one.by}, event {one.seq})"
 
 
-def cause_of_rollback(one: Cancellation) -> str:
+def cause_of_rollback(one: MoveCancellation) -> str:
     """The request that undid a move, without the number of its event."""
     if one.by == REASSIGN_CANCEL:
         return f"{_undoing_request(one)}{_czxid(one.czxid)}"
@@ -225,7 +225,7 @@ def cause_of_rollback(one: Cancellation) -> str:
     return one.text or f"{_undoing_request(one)} ({one.by})"
 
 
-def _undoing_request(one: Cancellation) -> str:
+def _undoing_request(one: MoveCancellation) -> str:
     if one.by == REASSIGN_CANCEL:
         return f"{one.by} was {one.how}"
     if one.by == REASSIGN_PARTITIONS_EXTRA:

@@ -68,7 +68,7 @@ class StockFailures(Struct):
             if event.event in ("BrokerChange", "Elected"):
                 self._unprocessed.clear()
 
-    def stuck(self, seq: int, wall_ns: int) -> AnyFact | None:
+    def stuck_controller(self, seq: int, wall_ns: int) -> AnyFact | None:
         """The fact that the controller is stuck at this time: it is alive, since its broker logs,
         and has not processed a change of the brokers."""
         if not self._unprocessed or not self._logs_events:

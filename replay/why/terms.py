@@ -13,7 +13,7 @@ from replay.times import iso_time
 from replay.why import recorded
 from replay.why.event_reference import NumberInLog, number_in_log
 from replay.why.facts import AnyFact, RoleChanged
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.imported import follow_znodes
 from replay.why.recorded import LogPart
 from replay.why.subject import Subject
@@ -33,7 +33,7 @@ def history_of(
     imports: Sequence[ImportedPart],
     subject: Subject,
     progress: Progress,
-) -> History:
+) -> FactHistory:
     """The changes of the controller role in all logs, by their times. A term of the daemon comes
     from its own log. Raises ReplayError, LogError."""
     facts: list[AnyFact] = []
@@ -50,14 +50,14 @@ def history_of(
         found = follow_znodes(ZnodeHistory(log, subject), log, seq, progress)
         facts += [
             structs.replace(one, seq=NumberInLog(0, one.seq, name))
-            for one in (*found.facts, *found.stuck())
+            for one in (*found.facts, *found.stuck_controller())
             if one.epoch not in own
         ]
         cluster = cluster_of(found.view, seq, iso_time(found.wall_ns) if found.seq else "")
         clusters.append(structs.replace(cluster, seq=NumberInLog(0, cluster.seq, name)))
     last = max(clusters, key=lambda one: one.time)
     is_at_end = is_at_end and last is clusters[0]
-    return History(subject, last, _in_order(facts), notes, is_at_end=is_at_end)
+    return FactHistory(subject, last, _in_order(facts), notes, is_at_end=is_at_end)
 
 
 def _in_order(facts: Iterable[AnyFact]) -> list[AnyFact]:

@@ -120,9 +120,9 @@ class ZnodeHistory:
             other = before.broker if before is not None and _replaces(event) else NO_BROKER
             self._add(RoleChanged, code="elected", broker=after.broker, text=text, other=other)
 
-    def stuck(self) -> list[AnyFact]:
+    def stuck_controller(self) -> list[AnyFact]:
         """The fact that the controller is stuck after the last record, if it is."""
-        found = self._failures.stuck(self.seq, self.wall_ns)
+        found = self._failures.stuck_controller(self.seq, self.wall_ns)
         return [] if found is None else [found]
 
     def _operations(self, transaction: Transaction) -> Iterator[_Operation]:
@@ -334,7 +334,7 @@ class ZnodeHistory:
         if self._subject.covers_state(before, after):
             self._add(
                 StateWritten,
-                partition=f"{key[0]}-{key[1]}",
+                partition=partition_name(*key),
                 before=before,
                 after=after,
                 writer=who,

@@ -27,7 +27,7 @@ from replay.world.messages import ControllerRequest, ControllerResponse
 from replay.world.network import Connection, Message, Network
 from replay.world.requests import GetData, Reply
 from replay.world.scheduler import MS, Clock, ScheduledAction
-from replay.world.zookeeper_client import ZooKeeperClient
+from replay.world.zookeeper_client import ProcessSession
 
 ADMIN: Final = "admin"
 RETRY_US: Final = 500 * MS
@@ -54,7 +54,7 @@ class Admin:
         self.clock = clock
         self.network = network
         self.process_of = process_of
-        self.zookeeper = ZooKeeperClient(clock, network, ADMIN, self)
+        self.zookeeper = ProcessSession(clock, network, ADMIN, self)
         self._draws = Draws(seed, ADMIN)
 
     def start(self) -> None:

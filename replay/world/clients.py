@@ -44,7 +44,7 @@ RECORDS_OF_A_PRODUCER: Final = 1 << 32
 """Record n of producer p has the id p * RECORDS_OF_A_PRODUCER + n."""
 
 
-class Leader(NamedTuple):
+class KnownLeader(NamedTuple):
     """What a client knows of a partition."""
 
     broker: int
@@ -70,12 +70,12 @@ class _Client:
         self._observer = observer
         self._brokers = tuple(brokers)
         self._names = tuple(partitions)
-        self._known: dict[Name, Leader] = {}
+        self._known: dict[Name, KnownLeader] = {}
         self._is_refreshing = False
         self._refreshes = 0
         self._backoff_us = BACKOFF_US
 
-    def _leader(self, name: Name) -> Leader | None:
+    def _leader(self, name: Name) -> KnownLeader | None:
         """The leader of a partition; None if there is none."""
         known = self._known.get(name)
         return known if known is not None and known.broker != NO_LEADER else None
@@ -128,7 +128,7 @@ class _Client:
                 or known.topic_id != one.topic_id
                 or known.leader_epoch <= one.leader_epoch
             ):
-                self._known[one.name] = Leader(one.leader, one.leader_epoch, one.topic_id)
+                self._known[one.name] = KnownLeader(one.leader, one.leader_epoch, one.topic_id)
 
     def _leaders_changed(self) -> bool:
         """Use what a refresh has found. Whether no partition needs another one, so that the next
@@ -295,7 +295,7 @@ class _Reading:
         self.offset = 0
         self.epoch = NO_EPOCH
         self.topic_id: bytes | None = None
-        self.leader: Leader | None = None
+        self.leader: KnownLeader | None = None
         self.sent: FetchPartition | None = None
 
 
@@ -360,7 +360,7 @@ class Consumer(_Client):
             self._refresh()
         return is_complete and not self._is_refreshing
 
-    def _join(self, reading: _Reading, leader: Leader) -> None:
+    def _join(self, reading: _Reading, leader: KnownLeader) -> None:
         session = self._sessions.get(leader.broker)
         if session is None:
             session = self._sessions[leader.broker] = _Fetching(leader.broker)

@@ -12,7 +12,7 @@ from typing import Final
 from replay.world.controller_run import ControllerRun, History, RunSettings
 from replay.world.draws import Draws
 from replay.world.ensemble.protocol import ZOOKEEPER
-from replay.world.network import Endpoint, Network
+from replay.world.network import ConnectionSide, Network
 from replay.world.observer import Observer
 from replay.world.scheduler import MS, SECOND, ScheduledAction, Scheduler
 
@@ -143,7 +143,7 @@ class ControllerProcess:
 
     def end_act(self) -> None:
         """Report the act, and crash if a crash point follows it."""
-        self._observer.acted(self.process, self.acts, self._what)
+        self._observer.controller_acted(self.process, self.acts, self._what)
         if self._crash_points:
             self._pass_crash_points(self.acts, is_before=False)
 
@@ -191,7 +191,7 @@ class ControllerProcess:
         self._observer.run_started(self.process)
         run.start()
 
-    def _accept(self, _: str) -> Endpoint | None:
+    def _accept(self, _: str) -> ConnectionSide | None:
         return self.run.endpoint.accept() if self.run is not None else None
 
     def _end_run(self, reason: str) -> None:

@@ -24,10 +24,10 @@ class SplitMix64:
     def next(self) -> int:
         """The next number."""
         self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK
-        return mix(self._state)
+        return hash_of(self._state)
 
 
-def mix(value: int) -> int:
+def hash_of(value: int) -> int:
     """A hash of an integer, in 64 bits."""
     value &= _MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK

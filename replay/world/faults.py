@@ -144,7 +144,7 @@ class Faults:
             case HoldLink(sender=sender, receiver=receiver, ms=ms, accepts=accepts):
                 for left in self._parts(sender):
                     for right in self._parts(receiver):
-                        network.hold(left, right, accepts=accepts)
+                        network.hold_messages(left, right, accepts=accepts)
                         end = partial(network.release, left, right)
                         self._end_after(("hold", left, right), ms, end)
             case unknown:

@@ -20,7 +20,7 @@ LATENCY_US: Final = MS // 2
 Message = object
 
 
-class Endpoint(Protocol):
+class ConnectionSide(Protocol):
     """One side of a connection. A process may use one endpoint for each of its connections."""
 
     def connected(self, connection: "Connection") -> None:
@@ -34,7 +34,7 @@ class Endpoint(Protocol):
         """The connection has ended, or could not be established (None)."""
 
 
-Listener = Callable[[str], Endpoint | None]
+Listener = Callable[[str], ConnectionSide | None]
 """Takes the name of the process that connects; returns the endpoint that serves the connection, or
 None to refuse it."""
 
@@ -76,7 +76,9 @@ class Connection:
 
     __slots__ = ("_network", "endpoint", "is_open", "local", "other", "outgoing", "remote")
 
-    def __init__(self, network: "Network", local: str, remote: str, endpoint: Endpoint) -> None:
+    def __init__(
+        self, network: "Network", local: str, remote: str, endpoint: ConnectionSide
+    ) -> None:
         self._network = network
         self.local = local
         self.remote = remote
@@ -126,7 +128,7 @@ class Network:
         """The processes that accept connections, in the order in which they began to."""
         return list(self._listeners)
 
-    def connect(self, local: str, remote: str, endpoint: Endpoint) -> None:
+    def connect(self, local: str, remote: str, endpoint: ConnectionSide) -> None:
         """Connect to a process. `endpoint` learns the result after a round trip."""
         self._scheduler.after(2 * LATENCY_US, lambda: self._establish(local, remote, endpoint))
 
@@ -199,7 +201,7 @@ class Network:
         for arrival in self._paused.pop(process, ()):
             arrival()
 
-    def hold(self, sender: str, receiver: str, *, accepts: bool = False) -> None:
+    def hold_messages(self, sender: str, receiver: str, *, accepts: bool = False) -> None:
         """Deliver nothing from one process to another, until `release`. Neither side learns it.
         `accepts`: new connections are possible, and their messages wait."""
         link = self._link(sender, receiver)
@@ -243,13 +245,13 @@ class Network:
         if not self.waits(process, arrival):
             arrival()
 
-    def _establish(self, local: str, remote: str, endpoint: Endpoint) -> None:
+    def _establish(self, local: str, remote: str, endpoint: ConnectionSide) -> None:
         listener = self._listeners.get(remote)
         refuses = self._link(local, remote).refuses or self._link(remote, local).refuses
         is_cut = refuses or frozenset((local, remote)) in self._cut
         # The operating system of a paused process accepts connections for it.
         waits = remote in self._paused
-        serving: Endpoint | None = None
+        serving: ConnectionSide | None = None
         if listener is not None and not is_cut:
             serving = _Unaccepted() if waits else listener(local)
         if serving is None:

@@ -68,13 +68,13 @@ class Observer:
         """A controller started to carry out a command. A command that was dropped because its term
         has ended is not reported."""
 
-    def acted(self, process: str, act: int, what: str) -> None:
+    def controller_acted(self, process: str, act: int, what: str) -> None:
         """A write of a controller was applied by ZooKeeper, or a request was sent to a broker. Acts
         are numbered from 1, over all runs of a process."""
 
     def crashes(self, process: str, what: str, when: str) -> None:
         """A controller is about to end by a CrashController input, "before" or "after" this act.
-        Before it, `acted` is not called."""
+        Before it, `controller_acted` is not called."""
 
     # Brokers of the 0.8 design
 

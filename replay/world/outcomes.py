@@ -32,8 +32,8 @@ from replay.world.requests import (
     GetChildren,
     GetData,
     Multi,
+    OperationResult,
     RemoveWatches,
-    Result,
     Sync,
 )
 from replay.world.zookeeper import ZooKeeper
@@ -125,7 +125,7 @@ def _write(
     operation: WriteOperation,
     epoch_version: int | None,
     now_ms: int,
-) -> Result:
+) -> OperationResult:
     """A single write, guarded by the version of /controller_epoch if it is set (KB 1.3.1)."""
     if epoch_version is None:
         return world.apply(session, Multi((operation,)), now_ms).result
@@ -133,25 +133,29 @@ def _write(
     check, result = world.apply(session, guarded, now_ms).results
     if check.error in (OK, SESSION_EXPIRED):
         return result
-    return Result(FENCED)
+    return OperationResult(FENCED)
 
 
 def _write_atomically(
     world: ZooKeeper, session: int, operations: tuple[WriteOperation, ...], now_ms: int
-) -> list[Result]:
+) -> list[OperationResult]:
     """Write all or nothing: if one write fails, the others do not happen either."""
     results = list(world.apply(session, Multi(operations), now_ms).results)
     if all(one.error == OK for one in results):
         return results
-    return [one if one.error else Result(RUNTIME_INCONSISTENCY) for one in results]
+    return [one if one.error else OperationResult(RUNTIME_INCONSISTENCY) for one in results]
 
 
-def _pages(results: list[Result], page: int) -> Iterator[tuple[int, list[Result]]]:
+def _pages(
+    results: list[OperationResult], page: int
+) -> Iterator[tuple[int, list[OperationResult]]]:
     for offset in range(0, max(len(results), 1), page):
         yield offset, results[offset : offset + page]
 
 
-def _outcome_of_reads(command_id: CommandId, offset: int, results: list[Result]) -> ZnodesRead:
+def _outcome_of_reads(
+    command_id: CommandId, offset: int, results: list[OperationResult]
+) -> ZnodesRead:
     stats = [one.stat for one in results]
     return ZnodesRead(
         command=command_id,
@@ -165,7 +169,9 @@ def _outcome_of_reads(command_id: CommandId, offset: int, results: list[Result])
     )
 
 
-def _outcome_of_writes(command_id: CommandId, offset: int, results: list[Result]) -> ZnodesWritten:
+def _outcome_of_writes(
+    command_id: CommandId, offset: int, results: list[OperationResult]
+) -> ZnodesWritten:
     return ZnodesWritten(
         command=command_id,
         offset=offset,

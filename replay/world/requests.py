@@ -106,7 +106,7 @@ class Stat(NamedTuple):
     pzxid: int
 
 
-class Result(Struct, frozen=True):
+class OperationResult(Struct, frozen=True):
     """The result of one operation; fields that the operation does not return are None.
 
     `path` is that of the created znode, with its number if it is sequential. `children` are sorted;
@@ -127,10 +127,10 @@ class Reply(Struct, frozen=True):
     """
 
     zxid: int
-    results: tuple[Result, ...]
+    results: tuple[OperationResult, ...]
 
     @property
-    def result(self) -> Result:
+    def result(self) -> OperationResult:
         """The result of a request of one operation."""
         (result,) = self.results
         return result

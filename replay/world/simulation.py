@@ -45,7 +45,7 @@ from replay.errors import ReplayError
 from replay.world.broker.detached import DetachedBroker
 from replay.world.messages import PartitionError
 from replay.world.outcomes import ZooKeeperOutcome, carry_out
-from replay.world.requests import Exists, GetData, Request, Result
+from replay.world.requests import Exists, GetData, OperationResult, Request
 from replay.world.scheduler import WALL_START_MS
 from replay.world.zookeeper import ZooKeeper
 
@@ -288,7 +288,7 @@ class Simulation:
         self.ask(Delete(path, ANY_VERSION))
         self.run()
 
-    def ask(self, request: Request) -> Result:
+    def ask(self, request: Request) -> OperationResult:
         """A request in the session of a client."""
         return self.zookeeper.apply(self._admin, request, self.now_ms).result
 

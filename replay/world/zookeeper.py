@@ -29,11 +29,11 @@ from replay.world.requests import (
     GetData,
     Multi,
     MultiRead,
+    OperationResult,
     Read,
     RemoveWatches,
     Reply,
     Request,
-    Result,
     SetWatches,
     Sync,
     Write,
@@ -45,7 +45,7 @@ from replay.world.watches import Change, Watches
 Changes = list[tuple[Change, str]]
 """The znodes that a transaction changed, and how."""
 
-_DONE = Result()
+_DONE = OperationResult()
 _NO_ZXID: Final = -1
 
 
@@ -171,7 +171,7 @@ class ZooKeeper:
         """
         if session not in self._inboxes:
             self.changes = []
-            return Reply(self.zxid, (Result(SESSION_EXPIRED),) * _size(request))
+            return Reply(self.zxid, (OperationResult(SESSION_EXPIRED),) * _size(request))
         match request:
             case Multi(operations=operations):
                 results = self._apply_multi(session, operations, now_ms)
@@ -187,64 +187,66 @@ class ZooKeeper:
                 results = (_DONE,)
             case RemoveWatches(path=path):
                 had_any = self._watches.remove(session, path)
-                results = (_DONE if had_any else Result(NO_WATCHER),)
+                results = (_DONE if had_any else OperationResult(NO_WATCHER),)
             case SetWatches():
                 self._set_watches(session, request)
                 results = (_DONE,)
             case Sync(path=path):
-                results = (Result(path=path),)
+                results = (OperationResult(path=path),)
             case _:
                 results = (self._apply_single(session, request, now_ms),)
         return Reply(self.zxid, results)
 
-    def _apply_single(self, session: int, operation: Write, now_ms: int) -> Result:
+    def _apply_single(self, session: int, operation: Write, now_ms: int) -> OperationResult:
         self.zxid += 1
         changes: Changes = []
         self.changes = []
         try:
             result = self._write(session, operation, now_ms, changes)
         except Refused as refusal:
-            return Result(refusal.code)
+            return OperationResult(refusal.code)
         self._publish(changes)
         return result
 
     def _apply_multi(
         self, session: int, operations: tuple[WriteInMulti, ...], now_ms: int
-    ) -> tuple[Result, ...]:
+    ) -> tuple[OperationResult, ...]:
         self.zxid += 1
         changes: Changes = []
         self.changes = []
-        results: list[Result] = []
+        results: list[OperationResult] = []
         self._tree.begin()
         for operation in operations:
             try:
                 results.append(self._write(session, operation, now_ms, changes))
             except Refused as refusal:
                 self._tree.roll_back()
-                before = [Result(OK)] * len(results)
-                after = [Result(RUNTIME_INCONSISTENCY)] * (len(operations) - len(results) - 1)
-                return (*before, Result(refusal.code), *after)
+                before = [OperationResult(OK)] * len(results)
+                after = [OperationResult(RUNTIME_INCONSISTENCY)] * (
+                    len(operations) - len(results) - 1
+                )
+                return (*before, OperationResult(refusal.code), *after)
         self._tree.commit()
         self._publish(changes)
         return tuple(results)
 
     def _write(
         self, session: int, operation: WriteInMulti, now_ms: int, changes: Changes
-    ) -> Result:
+    ) -> OperationResult:
         tree, zxid = self._tree, self.zxid
         match operation:
             case Create(path, data, ephemeral):
                 tree.create(path, data, session if ephemeral else 0, False, zxid, now_ms)
                 changes.append(("created", path))
-                return Result(path=path, stat=tree.stat(path))
+                return OperationResult(path=path, stat=tree.stat(path))
             case CreateSequential(path, data, ephemeral):
                 path = tree.create(path, data, session if ephemeral else 0, True, zxid, now_ms)
                 changes.append(("created", path))
-                return Result(path=path, stat=tree.stat(path))
+                return OperationResult(path=path, stat=tree.stat(path))
             case SetData(path, data, version):
                 tree.set_data(path, data, version, zxid, now_ms)
                 changes.append(("data", path))
-                return Result(stat=tree.stat(path))
+                return OperationResult(stat=tree.stat(path))
             case Delete(path, version):
                 tree.delete(path, version, zxid)
                 changes.append(("deleted", path))
@@ -253,25 +255,25 @@ class ZooKeeper:
                 tree.check(path, version)
                 return _DONE
 
-    def _apply_read(self, session: int, request: Read, armed: bool) -> Result:
+    def _apply_read(self, session: int, request: Read, armed: bool) -> OperationResult:
         tree, path = self._tree, request.path
         if armed and isinstance(request, Exists):
             self._watches.watch_data(session, path)
         try:
             stat = tree.stat(path)
         except Refused as refusal:
-            return Result(refusal.code)
+            return OperationResult(refusal.code)
         match request:
             case Exists():
-                return Result(stat=stat)
+                return OperationResult(stat=stat)
             case GetData():
                 if armed:
                     self._watches.watch_data(session, path)
-                return Result(data=tree.get(path).data, stat=stat)
+                return OperationResult(data=tree.get(path).data, stat=stat)
             case GetChildren():
                 if armed:
                     self._watches.watch_children(session, path)
-                return Result(stat=stat, children=tree.children(path))
+                return OperationResult(stat=stat, children=tree.children(path))
 
     def _set_watches(self, session: int, request: SetWatches) -> None:
         """The rules of ZooKeeper's DataTree.setWatches."""

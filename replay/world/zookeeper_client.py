@@ -59,7 +59,7 @@ class SessionOwner(Protocol):
         """A watch fired."""
 
 
-class ZooKeeperClient:
+class ProcessSession:
     """The session of one process."""
 
     def __init__(

@@ -11,7 +11,7 @@ import pytest
 from eventstore import folders, stream
 from eventstore.copying import copy_log
 from eventstore.errors import LogExposed
-from eventstore.mirror.outbox import LogPosition
+from eventstore.mirror.outbox import PublishedPosition
 from eventstore.mirror.progress import MirrorProgress, write_progress
 from eventstore.snapshots import put_snapshot
 from eventstore.writer import LogWriter
@@ -41,7 +41,7 @@ def test_files_of_a_log_that_is_written_are_private(tmp_path: Path) -> None:
     with LogWriter.create(parent / "run", header(), segment_bytes=1) as writer:
         writer.append(events(1, 3))
         put_snapshot(writer.folder, "core", 3, b"state")
-        write_progress(writer.folder, MirrorProgress("t", 0, 0, LogPosition(0, 0)))
+        write_progress(writer.folder, MirrorProgress("t", 0, 0, PublishedPosition(0, 0)))
         writer.roll_if_due()
         writer.append(events(4, 5))
         written = modes(parent)

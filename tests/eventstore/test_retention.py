@@ -5,7 +5,7 @@ from msgspec import structs
 
 from eventstore.errors import LogCorrupt
 from eventstore.folders import run_folder
-from eventstore.mirror.outbox import LogPosition
+from eventstore.mirror.outbox import PublishedPosition
 from eventstore.mirror.progress import MirrorProgress, TopicLocation, is_mirrored, write_progress
 from eventstore.reader import LogReader
 from eventstore.retention import retain
@@ -59,7 +59,7 @@ def test_unmirrored_segments_are_kept(tmp_path: Path) -> None:
     """Later segments of the same log are kept as well. A completely mirrored log is removed with
     its folder."""
     log = with_snapshots(write_log(tmp_path / "run-1", 12, segment_bytes=1), 3, 6, 9)
-    noted = MirrorProgress("t", 0, 17, LogPosition(4, 6, 3), servers="one:9092")
+    noted = MirrorProgress("t", 0, 17, PublishedPosition(4, 6, 3), servers="one:9092")
     write_progress(log, noted)
 
     def is_held(segment: Path) -> bool:

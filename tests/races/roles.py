@@ -41,7 +41,7 @@ from replay.world.inputs import (
     SlowDisk,
     Target,
 )
-from replay.world.requests import Result, WriteInMulti
+from replay.world.requests import OperationResult, WriteInMulti
 from replay.world.tree import Refused
 from replay.world.zookeeper import ZooKeeper
 from tests.races.defect import Defect, generic_with
@@ -56,7 +56,7 @@ _RULE: Final = "controller election"
 
 # R5 -----------------------------------------------------------------------------------------------
 
-Apply = Callable[..., Result]
+Apply = Callable[..., OperationResult]
 
 
 def _without_guard(write: Apply) -> Apply:
@@ -64,14 +64,14 @@ def _without_guard(write: Apply) -> Apply:
 
     def planted(
         server: ZooKeeper, session: int, operation: WriteInMulti, now_ms: int, changes: Any
-    ) -> Result:
+    ) -> OperationResult:
         try:
             return write(server, session, operation, now_ms, changes)
         except Refused:
             if not isinstance(operation, Check) or operation.path != znodes.CONTROLLER_EPOCH:
                 raise
             reach()
-            return Result(OK)
+            return OperationResult(OK)
 
     return planted
 
@@ -111,7 +111,7 @@ def _note_owner(write: Apply) -> Apply:
 
     def planted(
         server: ZooKeeper, session: int, operation: WriteInMulti, now_ms: int, changes: Any
-    ) -> Result:
+    ) -> OperationResult:
         if isinstance(operation, SetData) and operation.path == znodes.CONTROLLER_EPOCH:
             controller = server.find(znodes.CONTROLLER)
             if controller is None or controller.owner != session:

@@ -15,7 +15,7 @@ from replay.world.inputs import (
     KillController,
     LoseReply,
 )
-from replay.world.requests import Result
+from replay.world.requests import OperationResult
 from replay.world.scheduler import SECOND
 from tests.races.defect import Defect, generic_with
 from tests.races.planting import Replacement, reach
@@ -23,7 +23,7 @@ from tests.races.planting import Replacement, reach
 _FIRST: Final = "refold 100"
 _SECOND: Final = "refold 101"
 
-Read = Callable[[Registration, tuple[Result, ...]], None]
+Read = Callable[[Registration, tuple[OperationResult, ...]], None]
 
 _NEVER_GIVES_UP: Final = Replacement(
     "replay.world.broker.run:BrokerRun._give_up", lambda original: lambda run, expirations: None
@@ -31,7 +31,7 @@ _NEVER_GIVES_UP: Final = Replacement(
 """No supervisor starts a broker again that is not registered."""
 
 
-def _owner(results: tuple[Result, ...]) -> int:
+def _owner(results: tuple[OperationResult, ...]) -> int:
     stat = results[0].stat
     return stat.ephemeral_owner if stat is not None else 0
 
@@ -39,7 +39,7 @@ def _owner(results: tuple[Result, ...]) -> int:
 def _wait_for_own_znode(read: Read) -> Read:
     """Race R1: the znode of a broker is always of an earlier session, whose end must be awaited."""
 
-    def planted(registration: Registration, results: tuple[Result, ...]) -> None:
+    def planted(registration: Registration, results: tuple[OperationResult, ...]) -> None:
         if _owner(results) == registration._session:
             reach()
             client = registration._requests._client
@@ -54,7 +54,7 @@ def _wait_for_own_znode(read: Read) -> Read:
 def _own_znode_is_foreign(read: Read) -> Read:
     """Race R2: a znode of the previous session is that of another broker."""
 
-    def planted(registration: Registration, results: tuple[Result, ...]) -> None:
+    def planted(registration: Registration, results: tuple[OperationResult, ...]) -> None:
         owner = _owner(results)
         if owner and owner == registration._registered_in != registration._session:
             reach()
@@ -68,7 +68,7 @@ def _own_znode_is_foreign(read: Read) -> Read:
 def _note_unknown_owner(read: Read) -> Read:
     """Race R3: the broker knows of no successful create in the session that owns the znode."""
 
-    def planted(registration: Registration, results: tuple[Result, ...]) -> None:
+    def planted(registration: Registration, results: tuple[OperationResult, ...]) -> None:
         owner = _owner(results)
         before = registration._registered_in
         if before and owner and owner not in (before, registration._session):

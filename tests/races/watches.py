@@ -20,7 +20,7 @@ from controller.core.zookeeper_io import read_znodes
 from controller.zookeeper.watches import FullPath, Watches
 from controller.zookeeper.wire import WatchLists
 from replay.explore.generators.scenarios import OLD_ZOOKEEPER
-from replay.world.ensemble.client import Client
+from replay.world.ensemble.client import EnsembleClient
 from replay.world.ensemble.protocol import CloseSession, RequestPacket
 from replay.world.inputs import (
     NONE,
@@ -210,13 +210,13 @@ def _without_sync(_: ReadLatest) -> ReadLatest:
     return planted
 
 
-Answer = Callable[[Client, RequestPacket], Reply]
+Answer = Callable[[EnsembleClient, RequestPacket], Reply]
 
 
 def _note_old_answers(local: Answer) -> Answer:
     """Notes whether a server answers from a state that is out of date."""
 
-    def planted(client: Client, packet: RequestPacket) -> Reply:
+    def planted(client: EnsembleClient, packet: RequestPacket) -> Reply:
         reply = local(client, packet)
         session, request = client.session, packet.request
         if session is not None and session.id in _settling and client.member.lags:
@@ -349,7 +349,7 @@ DEFECTS: Final = (
         invariants=("controller-active", "partitions-led", "isrs-full", "metadata-current"),
         replacements=(
             Replacement("controller.core.zookeeper_io:read_latest", _without_sync),
-            Replacement("replay.world.ensemble.client:Client._local", _note_old_answers),
+            Replacement("replay.world.ensemble.client:EnsembleClient._local", _note_old_answers),
         ),
         directed=generic_with(
             KillController(5000, _FIRST, NONE),

@@ -136,7 +136,7 @@ def test_closed_session_deletes_its_ephemeral_znodes() -> None:
 def armed(tree: Tree, *commands: Read) -> Watches:
     made = Watches()
     for one in commands:
-        made.arm(one, tree.view)
+        made.set_for_read(one, tree.view)
     return made
 
 
@@ -147,7 +147,7 @@ def test_watch_fires_once() -> None:
     changes = [(STATE, "data"), (STATE, "data")]
     assert watches.fire(changes) == changes[:1]
     assert watches.fire(changes) == []
-    watches.arm(ReadZnodes((STATE,), watch=True), tree.view)
+    watches.set_for_read(ReadZnodes((STATE,), watch=True), tree.view)
     assert watches.fire([(STATE, "deleted")]) == [(STATE, "deleted")]
 
 

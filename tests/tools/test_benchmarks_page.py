@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tools.bench.__main__ import BENCHES, PAGE, Bench
+from tools.bench.__main__ import BENCHES, PAGE, PageSection
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("bench", BENCHES, ids=lambda bench: bench.part)
-def test_page_has_the_result_of_each_command(bench: Bench) -> None:
+def test_page_has_the_result_of_each_command(bench: PageSection) -> None:
     page = (ROOT / PAGE).read_text(encoding="utf-8")
     part = re.search(rf"<!-- {bench.part}: .*?<!-- end of {bench.part} -->", page, re.DOTALL)
     assert part is not None

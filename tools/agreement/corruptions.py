@@ -25,7 +25,7 @@ from tools.zookeeper_log.corruption import Corruption, corrupt
 _UNREPORTED, _UNUSABLE = 1, 2
 
 
-class Trial(Struct, frozen=True):
+class CorruptedCopy(Struct, frozen=True):
     """One copy: how it was corrupted, and the result of the comparison."""
 
     seed: int
@@ -38,14 +38,14 @@ class Trial(Struct, frozen=True):
         return not self.result.agrees
 
 
-def trials(recording: Path, seeds: Iterable[int]) -> Iterator[Trial]:
+def trials(recording: Path, seeds: Iterable[int]) -> Iterator[CorruptedCopy]:
     """Corrupt and compare a recording's folder, once per seed. Raises ReplayError, LogError."""
     for seed in seeds:
         with TemporaryDirectory(prefix="refold-corrupted-") as folder:
             copy = Path(folder) / "copy"
             corruption = corrupt(recording, copy, seed)
             with temporary_import(copy, Selection(), lambda *_: None) as log:
-                yield Trial(seed, corruption, agree(log))
+                yield CorruptedCopy(seed, corruption, agree(log))
 
 
 @contextmanager
@@ -84,7 +84,7 @@ def main(
     raise typer.Exit(0 if is_all_reported else _UNREPORTED)
 
 
-def _trial_text(trial: Trial) -> str:
+def _trial_text(trial: CorruptedCopy) -> str:
     one = trial.corruption
     last = ", the last of its term" if one.is_last_of_term else ""
     change = f"{one.before} -> {one.after}" if one.after != one.before else ""

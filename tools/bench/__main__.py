@@ -18,7 +18,7 @@ from tools.pages.marked import with_part
 PAGE: Final = Path("docs/benchmarks.md")
 
 
-class Bench(NamedTuple):
+class PageSection(NamedTuple):
     """A part of the page and the command whose output it has."""
 
     part: str
@@ -32,11 +32,13 @@ class Bench(NamedTuple):
 
 _NO_PEER: Final = ("--no-peer", "--steps", "failover,broker-failure,broker-start")
 BENCHES: Final = (
-    Bench("failover", ("tools.bench.failover",)),
-    Bench("small", ("tools.bench.failover", "--partitions", "10000", *_NO_PEER)),
-    Bench("large", ("tools.bench.failover", "--partitions", "1000000", *_NO_PEER, "--runs", "3")),
-    Bench("waits", ("tools.bench.alter_partition",)),
-    Bench("event-loop", ("tools.bench.loop_slices",)),
+    PageSection("failover", ("tools.bench.failover",)),
+    PageSection("small", ("tools.bench.failover", "--partitions", "10000", *_NO_PEER)),
+    PageSection(
+        "large", ("tools.bench.failover", "--partitions", "1000000", *_NO_PEER, "--runs", "3")
+    ),
+    PageSection("waits", ("tools.bench.alter_partition",)),
+    PageSection("event-loop", ("tools.bench.loop_slices",)),
 )
 
 
@@ -55,7 +57,7 @@ def main(
             _write_part(bench, _run_bench(bench))
 
 
-def _run_bench(bench: Bench) -> str:
+def _run_bench(bench: PageSection) -> str:
     """Run a bench, and return its output, which is also printed."""
     typer.echo(f"{bench.part}: {bench.command}", err=True)
     ran = subprocess.run(
@@ -68,7 +70,7 @@ def _run_bench(bench: Bench) -> str:
     return ran.stdout
 
 
-def _write_part(bench: Bench, output: str) -> None:
+def _write_part(bench: PageSection, output: str) -> None:
     lines = [f"$ {bench.command}", *output.splitlines()]
     block = "\n".join(f"    {line}".rstrip() for line in lines)
     part = f"On {time.strftime('%Y-%m-%d')}:\n\n{block}"

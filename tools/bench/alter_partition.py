@@ -29,8 +29,8 @@ import typer
 from controller.core import znodes
 from controller.core.znodes import Name
 from controller.wire.client_requests import RequestHead, decode_response, encode_request
-from tools.bench.contenders import Contender, KafkaPeer, Refold
-from tools.bench.measurement import Bench, BenchError, bench
+from tools.bench.contenders import Contender, KafkaPeer, RefoldContender
+from tools.bench.measurement import BenchCluster, BenchError, bench
 from tools.bench.population import Population
 from tools.bench.running import (
     AsJson,
@@ -48,7 +48,7 @@ from tools.bench.running import (
     show_rows,
 )
 from tools.incidents.endpoint import alter_partition
-from tools.lab.cluster_view import ClusterView
+from tools.lab.cluster_view import ClusterReader
 from tools.lab.ports import HOST
 
 _CLIENT = "bench"
@@ -58,7 +58,7 @@ _WARM_UP_SECONDS = 5
 
 
 @dataclass(frozen=True)
-class Waits:
+class PartitionWaits:
     """The waits of all partitions, in milliseconds."""
 
     title: str
@@ -127,10 +127,12 @@ def _merged_request(requests: Sequence[Any]) -> Any:
     return type(first)(broker_id=first.broker_id, broker_epoch=first.broker_epoch, topics=merged)
 
 
-class AlterPartitionBench(Bench):
+class AlterPartitionBench(BenchCluster):
     """A populated cluster whose leaders shrink ISRs."""
 
-    async def measure_waits(self, contender: Contender, rate: float, seconds: float) -> Waits:
+    async def measure_waits(
+        self, contender: Contender, rate: float, seconds: float
+    ) -> PartitionWaits:
         """Start a contender, wait for its failover, and measure the waits of leaders."""
         self._report(f"{contender.title}: starting, becoming controller")
         await self._population.reset_states(self._zookeeper)
@@ -156,12 +158,12 @@ class AlterPartitionBench(Bench):
         skipped = int(rate * _WARM_UP_SECONDS) // len(leaders)
         waits = [one for leader in leaders for one in leader.milliseconds[skipped:]]
         requests = sum(leader.requests for leader in leaders)
-        return Waits(contender.title, contender.conditions, waits, requests, cpu_seconds)
+        return PartitionWaits(contender.title, contender.conditions, waits, requests, cpu_seconds)
 
     async def _changes(self, per_broker: int) -> dict[int, list[Any]]:
         """For each broker requests that remove the last replica of a partition from its ISR."""
         found: dict[int, list[Any]] = {one: [] for one in self._brokers}
-        async with ClusterView(self.server.connect) as view:
+        async with ClusterReader(self.server.connect) as view:
             epochs = {one: await view.broker_epoch(one) for one in self._brokers}
             for topic, partitions in self._population.topics.items():
                 topic_id = UUID(bytes=self._population.topic_ids[topic])
@@ -187,11 +189,11 @@ async def compare(
     rate: float,
     seconds: float,
     with_peer: bool,
-) -> list[Waits]:
+) -> list[PartitionWaits]:
     """Measure Kafka's controller and refold, each alone, on the same cluster."""
     results = []
     async with bench(folder, population, protocol, report, AlterPartitionBench) as cluster:
-        for kind in (KafkaPeer, Refold) if with_peer else (Refold,):
+        for kind in (KafkaPeer, RefoldContender) if with_peer else (RefoldContender,):
             contender: Contender = kind(folder, cluster.server, protocol)
             try:
                 results.append(await cluster.measure_waits(contender, rate, seconds))
@@ -200,7 +202,7 @@ async def compare(
     return results
 
 
-def _show(results: Sequence[Waits], found: Sequence[str]) -> None:
+def _show(results: Sequence[PartitionWaits], found: Sequence[str]) -> None:
     rows = [
         (
             one.title,

@@ -54,7 +54,7 @@ from controller.operator.reassignment.kafka_client import KafkaClient
 from tools.bench.contenders import SESSION_TIMEOUT_MS
 from tools.bench.running import AsJson, report
 from tools.lab import Lab, zookeeper
-from tools.lab.cluster_view import ClusterView, until
+from tools.lab.cluster_view import ClusterReader, until
 from tools.lab.refold import Refold
 from tools.lab.traffic import Traffic
 
@@ -85,7 +85,7 @@ class Kill(StrEnum):
 
 
 @dataclass(frozen=True)
-class Conditions:
+class StallConditions:
     """What all runs have in common. `seed`: of the drawn delays of `Kill.RANDOM`."""
 
     runs: int
@@ -108,7 +108,7 @@ class Conditions:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StallOutcome:
     """One run. `delay`: seconds from the cancellation to the kill. `stall`: the longest of all
     producers, in seconds. `takes_over`: seconds from the kill until the next controller,
     `successor`, has the role."""
@@ -121,7 +121,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Move:
+class MovedTopics:
     """The moves of one run: each topic has one partition."""
 
     topics: tuple[str, ...]
@@ -132,14 +132,16 @@ class Move:
 class Stalls:
     """One cluster with the runs of both controllers."""
 
-    def __init__(self, folder: Path, lab: Lab, view: ClusterView, conditions: Conditions) -> None:
+    def __init__(
+        self, folder: Path, lab: Lab, view: ClusterReader, conditions: StallConditions
+    ) -> None:
         self._folder = folder
         self._lab = lab
         self._view = view
         self._conditions = conditions
         self._serial = 0
 
-    async def with_kafka(self, delay: float) -> Outcome:
+    async def with_kafka(self, delay: float) -> StallOutcome:
         """A stock controller dies during a cancellation by its API."""
         controller = await self._controller_besides(None)
         others = [one.broker_id for one in self._lab.brokers if one.broker_id != controller]
@@ -171,15 +173,15 @@ class Stalls:
         await broker.start()
         return outcome
 
-    async def with_restarted_refold(self, delay: float) -> Outcome:
+    async def with_restarted_refold(self, delay: float) -> StallOutcome:
         """refold dies, and another one is started at once."""
         return await self._with_refold(delay, stands_by=False)
 
-    async def with_standby_refold(self, delay: float) -> Outcome:
+    async def with_standby_refold(self, delay: float) -> StallOutcome:
         """refold dies, and another one waits for the role."""
         return await self._with_refold(delay, stands_by=True)
 
-    async def _with_refold(self, delay: float, *, stands_by: bool) -> Outcome:
+    async def _with_refold(self, delay: float, *, stands_by: bool) -> StallOutcome:
         first, second = REFOLD_IDS
         move = self._move("refold", [one.broker_id for one in self._lab.brokers])
         daemon, standby = self._refold(first, "--take-over"), self._refold(second)
@@ -221,7 +223,7 @@ class Stalls:
 
     # One run --------------------------------------------------------------------------------------
 
-    async def _until_kill(self, move: Move, before: list[int], delay: float) -> float:
+    async def _until_kill(self, move: MovedTopics, before: list[int], delay: float) -> float:
         """Wait from the cancellation until the moment of the kill. Returns the seconds."""
         began = time.monotonic()
         if self._conditions.kill is Kill.RANDOM:
@@ -232,17 +234,17 @@ class Stalls:
                     pass
         return time.monotonic() - began
 
-    async def _leader_epochs(self, move: Move) -> list[int]:
+    async def _leader_epochs(self, move: MovedTopics) -> list[int]:
         paths = [znodes.state_path(one, 0) for one in move.topics]
         states = await asyncio.gather(*map(self._view.content, paths))
         return [one["leader_epoch"] for one in states]
 
-    def _move(self, prefix: str, brokers: Sequence[int]) -> Move:
+    def _move(self, prefix: str, brokers: Sequence[int]) -> MovedTopics:
         self._serial += 1
         topics = tuple(
             f"{prefix}-{self._serial}-{one}" for one in range(self._conditions.partitions)
         )
-        return Move(topics, tuple(brokers[:2]), tuple(brokers[2:4]))
+        return MovedTopics(topics, tuple(brokers[:2]), tuple(brokers[2:4]))
 
     def _refold(self, broker_id: int, *options: str) -> Refold:
         self._serial += 1
@@ -257,7 +259,7 @@ class Stalls:
         options = ("--config", str(settings), "--log-format", "json", *options)
         return Refold(connect, broker_id, folder / "logs", *options)
 
-    async def _set_up(self, stack: AsyncExitStack, move: Move) -> list[Traffic]:
+    async def _set_up(self, stack: AsyncExitStack, move: MovedTopics) -> list[Traffic]:
         """Each topic has data and a producer; the last target is throttled."""
         for topic in move.topics:
             await self._view.create_topic(topic, {0: move.originals})
@@ -280,23 +282,23 @@ class Stalls:
 
     async def _outcome(
         self, delay: float, seconds: float, successor: int, traffic: list[Traffic]
-    ) -> Outcome:
+    ) -> StallOutcome:
         await asyncio.sleep(AFTER_SECONDS)
         stall = max(one.longest_stall for one in traffic)
         lost = sum([len(await one.finish()) for one in traffic])
-        return Outcome(delay, stall, seconds, successor, lost)
+        return StallOutcome(delay, stall, seconds, successor, lost)
 
-    async def _clean(self, move: Move) -> None:
+    async def _clean(self, move: MovedTopics) -> None:
         """Moves that are still in progress complete: their throttles are removed."""
         for topic in move.topics:
             await self._view.configure(f"topics/{topic}", {})
 
     # State of the cluster -------------------------------------------------------------------------
 
-    async def _until_half_way(self, move: Move) -> None:
+    async def _until_half_way(self, move: MovedTopics) -> None:
         await self._until_in_sync(move, (*move.originals, move.target[0]))
 
-    async def _lead_half_by_targets(self, move: Move) -> None:
+    async def _lead_half_by_targets(self, move: MovedTopics) -> None:
         """Every second partition: its leader leaves with the cancellation."""
         led = move.topics[::2]
         names = [{"topic": one, "partition": 0} for one in led]
@@ -309,7 +311,7 @@ class Stalls:
 
         await until(reached, _SET_UP_SECONDS, f"{move.target[0]} leads {led}")
 
-    async def _until_in_sync(self, move: Move, isr: Sequence[int]) -> None:
+    async def _until_in_sync(self, move: MovedTopics, isr: Sequence[int]) -> None:
         async def reached() -> bool:
             states = [(await self._view.states(one)).get(0) for one in move.topics]
             return all(one is not None and sorted(one["isr"]) == sorted(isr) for one in states)
@@ -331,7 +333,7 @@ class Stalls:
     async def _is_controller(self, broker_id: int) -> bool:
         return await self._view.controller() == broker_id
 
-    async def _is_at_rest(self, move: Move) -> bool:
+    async def _is_at_rest(self, move: MovedTopics) -> bool:
         contents = [await self._view.topic(one) or {} for one in move.topics]
         return all(
             one["partitions"]["0"] == list(move.originals) and not one.get("adding_replicas")
@@ -339,14 +341,14 @@ class Stalls:
         )
 
 
-async def compare(folder: Path, conditions: Conditions) -> dict[str, list[Outcome]]:
+async def compare(folder: Path, conditions: StallConditions) -> dict[str, list[StallOutcome]]:
     """The runs of each contender, with the same delays."""
     draws = random.Random(conditions.seed)
     config = {**_BROKER_CONFIG, "zookeeper.session.timeout.ms": str(conditions.session_ms)}
     async with Lab(folder / "lab", report=report) as lab:
         await lab.start_zookeeper()
         await lab.start_brokers(BROKERS, config=config)
-        async with ClusterView(lab.zookeepers[0].connect) as view:
+        async with ClusterReader(lab.zookeepers[0].connect) as view:
             for broker in lab.brokers:
                 rate = {"follower.replication.throttled.rate": "1"}
                 await view.configure(f"brokers/{broker.broker_id}", rate)
@@ -356,7 +358,7 @@ async def compare(folder: Path, conditions: Conditions) -> dict[str, list[Outcom
                 RESTARTED: stalls.with_restarted_refold,
                 STANDBY: stalls.with_standby_refold,
             }
-            found: dict[str, list[Outcome]] = {title: [] for title in contenders}
+            found: dict[str, list[StallOutcome]] = {title: [] for title in contenders}
             for number in range(1, conditions.runs + 1):
                 delay = draws.uniform(0, DELAY_SECONDS_MAX)
                 for title, measure in contenders.items():
@@ -365,7 +367,7 @@ async def compare(folder: Path, conditions: Conditions) -> dict[str, list[Outcom
     return found
 
 
-def show_stalls(found: dict[str, list[Outcome]], lines: Sequence[str]) -> None:
+def show_stalls(found: dict[str, list[StallOutcome]], lines: Sequence[str]) -> None:
     """Print one row for each contender, and then `lines`."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     columns = ("median s", "max s", "ratio of medians", "of maxima", "takes over after s")
@@ -400,7 +402,7 @@ def main(
     as_json: AsJson = False,
 ) -> None:
     """Print how long producers with acks=all wait if the controller dies in a cancellation."""
-    conditions = Conditions(runs, partitions, session_timeout_ms, kill, seed)
+    conditions = StallConditions(runs, partitions, session_timeout_ms, kill, seed)
     with tempfile.TemporaryDirectory(prefix="refold-bench-") as folder:
         found = anyio.run(compare, Path(folder), conditions)
     one, five, _ = os.getloadavg()

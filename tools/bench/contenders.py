@@ -108,7 +108,7 @@ class KafkaPeer(KafkaBroker, Contender):
         return command
 
 
-class Refold(Contender):
+class RefoldContender(Contender):
     """The daemon as an operator runs it; its log uses synchronous=FULL."""
 
     title = "refold"
@@ -152,7 +152,7 @@ class Refold(Contender):
         return True
 
 
-class SecuredRefold(Refold):
+class SecuredRefold(RefoldContender):
     """refold with TLS and SASL in its connections to ZooKeeper and brokers, and at its endpoint."""
 
     title = "refold, TLS and SASL"

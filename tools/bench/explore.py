@@ -54,7 +54,7 @@ _FAULTS: Final[tuple[Callable[[int], inputs.Input], ...]] = (
 
 
 @dataclass(frozen=True)
-class Sample:
+class ExplorerSample:
     """One run: what it simulated, and the time that it took."""
 
     simulated_s: float
@@ -123,7 +123,7 @@ def main(
     if profile:
         _profile(lambda: _measure_checked_run(scenario, faults))
         return
-    samples: list[tuple[Sample, Sample]] = []
+    samples: list[tuple[ExplorerSample, ExplorerSample]] = []
     for _ in range(runs + 1):
         checked = _measure_checked_run(scenario, faults)
         samples.append((checked, _measure_unchecked_run(scenario, faults, checked.simulated_s)))
@@ -146,7 +146,7 @@ def main(
     typer.echo(f"goal: {GOAL} simulated s per CPU s; reached {reached:.0f} ({reached / GOAL:.2f})")
 
 
-def _measure_checked_run(scenario: Scenario, faults: tuple[inputs.Input, ...]) -> Sample:
+def _measure_checked_run(scenario: Scenario, faults: tuple[inputs.Input, ...]) -> ExplorerSample:
     cpu, wall = time.process_time(), time.perf_counter()
     run = Run(scenario, faults)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
@@ -154,12 +154,14 @@ def _measure_checked_run(scenario: Scenario, faults: tuple[inputs.Input, ...]) -
     if outcome.violation is not None:
         typer.echo(f"the standard scenario breaks an invariant: {outcome.violation}", err=True)
         sys.exit(1)
-    return Sample(outcome.simulated_us / SECOND, outcome.coverage.events, cpu, wall, outcome.digest)
+    return ExplorerSample(
+        outcome.simulated_us / SECOND, outcome.coverage.events, cpu, wall, outcome.digest
+    )
 
 
 def _measure_unchecked_run(
     scenario: Scenario, faults: tuple[inputs.Input, ...], simulated_s: float
-) -> Sample:
+) -> ExplorerSample:
     """Measure the simulation of a scenario up to a simulated time, without checks of invariants."""
     counting = _Counting()
     cpu, wall = time.process_time(), time.perf_counter()
@@ -168,7 +170,7 @@ def _measure_unchecked_run(
     while cluster.scheduler.now_us < end_us and cluster.step():
         pass
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    return Sample(cluster.scheduler.now_us / SECOND, counting.events, cpu, wall, "")
+    return ExplorerSample(cluster.scheduler.now_us / SECOND, counting.events, cpu, wall, "")
 
 
 def _profile(call: Callable[[], object]) -> None:

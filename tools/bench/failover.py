@@ -18,8 +18,8 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from tools.bench.contenders import Contender, KafkaPeer, Refold
-from tools.bench.measurement import Result, Sample, Step, bench
+from tools.bench.contenders import Contender, KafkaPeer, RefoldContender
+from tools.bench.measurement import ContenderMeasurements, Step, StepSample, bench
 from tools.bench.population import Population
 from tools.bench.running import (
     AsJson,
@@ -44,10 +44,10 @@ _WARM = "failover, warm"
 _STANDBY = "standby take-over"
 
 
-class Comparison(NamedTuple):
+class FailoverComparison(NamedTuple):
     """The results of all controllers, and those of the standby, if it was measured."""
 
-    results: list[Result]
+    results: list[ContenderMeasurements]
     standby: StandbyResult | None
 
 
@@ -59,12 +59,12 @@ async def compare(
     runs: int,
     with_peer: bool,
     with_standby: bool,
-) -> Comparison:
+) -> FailoverComparison:
     """Measure Kafka's controller, refold, and a standby, each alone, on the same cluster."""
     results = []
     result = None
     async with bench(folder, population, protocol, report, StandbyBench) as cluster:
-        for contender_type in (KafkaPeer, Refold) if with_peer else (Refold,):
+        for contender_type in (KafkaPeer, RefoldContender) if with_peer else (RefoldContender,):
             contender: Contender = contender_type(folder, cluster.server, protocol)
             try:
                 results.append(await cluster.measure(contender, steps, runs))
@@ -76,10 +76,10 @@ async def compare(
                 result = await cluster.measure_standby(standby, runs)
             finally:
                 standby.close()
-    return Comparison(results, result)
+    return FailoverComparison(results, result)
 
 
-def _steps_of(result: Result) -> dict[str, list[Sample]]:
+def _steps_of(result: ContenderMeasurements) -> dict[str, list[StepSample]]:
     warm = {
         _WARM if step is Step.FAILOVER else step.value: samples
         for step, samples in result.samples.items()
@@ -87,7 +87,7 @@ def _steps_of(result: Result) -> dict[str, list[Sample]]:
     return {_COLD: [result.cold], **warm}
 
 
-def _show(compared: Comparison, found: list[str]) -> None:
+def _show(compared: FailoverComparison, found: list[str]) -> None:
     results, standby = compared
     by_controller = [_steps_of(result) for result in results]
     steps = {step: [one[step] for one in by_controller] for step in by_controller[0]}
@@ -103,7 +103,7 @@ def _show(compared: Comparison, found: list[str]) -> None:
     show([one.title for one in results], steps, [*lines, *(f"- {line}" for line in found)])
 
 
-def _as_json(compared: Comparison, found: list[str]) -> str:
+def _as_json(compared: FailoverComparison, found: list[str]) -> str:
     results, standby = compared
     content: dict[str, Any] = {"conditions": found, "results": [asdict(one) for one in results]}
     if standby is not None:

@@ -16,9 +16,9 @@ from typing import Annotated, NamedTuple
 import typer
 
 from tools.bench import cancellation_stalls, reassignment
-from tools.bench.cancellation_stalls import Conditions, Kill, Outcome
+from tools.bench.cancellation_stalls import Kill, StallConditions, StallOutcome
 from tools.bench.contenders import SESSION_TIMEOUT_MS
-from tools.bench.moving_partitions import Result
+from tools.bench.moving_partitions import MoveMeasurements
 from tools.bench.population import Population
 from tools.bench.running import Folder, conditions, run
 
@@ -31,11 +31,11 @@ STALLED_PARTITIONS = 4
 class Found(NamedTuple):
     """The results of both parts."""
 
-    moves: list[Result]
-    stalls: dict[str, list[Outcome]]
+    moves: list[MoveMeasurements]
+    stalls: dict[str, list[StallOutcome]]
 
 
-async def compare(folder: Path, runs: int, stalled: Conditions) -> Found:
+async def compare(folder: Path, runs: int, stalled: StallConditions) -> Found:
     """Measure one part after the other. Each part starts its own servers."""
     moves = folder / "moves"
     moves.mkdir()
@@ -53,7 +53,7 @@ def main(
     `ratio` is refold's time relative to Kafka's, except in the table of failovers: there it is
     relative to the failover of the same controller without reassignments.
     """
-    stalled = Conditions(kills, STALLED_PARTITIONS, SESSION_TIMEOUT_MS, Kill.STATE)
+    stalled = StallConditions(kills, STALLED_PARTITIONS, SESSION_TIMEOUT_MS, Kill.STATE)
     found = run("interrupted_moves", folder, partial(compare, runs=runs, stalled=stalled))
     lines = [f"{MOVES:,} moves", *conditions(POPULATION, PROTOCOL, f"{runs} runs", found.moves)]
     reassignment.show_moves(found.moves, lines)

@@ -30,7 +30,7 @@ DIFFERENCE_MAX: Final = 0.1
 """Of the predicted bytes of a step from the measured ones."""
 
 
-class Step(NamedTuple):
+class LogSizeStep(NamedTuple):
     """A step of the simulated cluster. `partitions`: the share of all partitions that it changes
     or reads."""
 
@@ -55,9 +55,9 @@ def _broker_restarts(simulation: Simulation, _: int) -> None:
 
 
 STEPS: Final = (
-    Step("creation of topics", _create, 1),
-    Step("failover", lambda simulation, _: simulation.expire(), 1),
-    Step("crash and return of a broker", _broker_restarts, REPLICATION_FACTOR / BROKERS),
+    LogSizeStep("creation of topics", _create, 1),
+    LogSizeStep("failover", lambda simulation, _: simulation.expire(), 1),
+    LogSizeStep("crash and return of a broker", _broker_restarts, REPLICATION_FACTOR / BROKERS),
 )
 
 

@@ -16,8 +16,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tools.bench.contenders import Refold
-from tools.bench.measurement import Sample, Step, bench
+from tools.bench.contenders import RefoldContender
+from tools.bench.measurement import Step, StepSample, bench
 from tools.bench.population import Population
 from tools.bench.running import (
     AsJson,
@@ -48,7 +48,7 @@ class Slices:
     timer_late_ms: float
 
 
-class TimedRefold(Refold):
+class TimedRefold(RefoldContender):
     """The daemon with tools.bench.timed_daemon."""
 
     def _command(self) -> Sequence[str]:
@@ -67,7 +67,7 @@ def _timed_command(command: Sequence[str], folder: Path) -> Sequence[str]:
     return python, "-m", "tools.bench.timed_daemon", str(folder / "slices.jsonl"), *rest
 
 
-def _slices(folder: Path, step: str, samples: Sequence[Sample]) -> list[Slices]:
+def _slices(folder: Path, step: str, samples: Sequence[StepSample]) -> list[Slices]:
     """The callbacks and timers that the daemon recorded, for each sample."""
     lines = [json.loads(line) for line in (folder / "slices.jsonl").read_text().splitlines()]
     found = []

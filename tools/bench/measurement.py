@@ -22,7 +22,7 @@ from controller.core.values import ANY_VERSION
 from tools.bench.contenders import Contender, FastZooKeeper, zookeeper_heap
 from tools.bench.population import Population
 from tools.bench.stub_brokers import UPDATE_METADATA, Request, StubBrokers
-from tools.bench.zookeeper_reads import Client, client_of
+from tools.bench.zookeeper_reads import CommandClient, client_of
 from tools.lab import ZooKeeperServer
 from tools.lab.secured import SecuredFiles
 
@@ -51,7 +51,7 @@ class BenchError(Exception):
 
 
 @dataclass(frozen=True)
-class Sample:
+class StepSample:
     """One measurement of a step: its duration, the contender's CPU time, the received requests,
     and when it began by the monotonic clock.
 
@@ -69,13 +69,13 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Result:
+class ContenderMeasurements:
     """All measurements of one contender; `cold` is the failover after its process starts."""
 
     title: str
     conditions: str
-    cold: Sample
-    samples: dict[Step, list[Sample]]
+    cold: StepSample
+    samples: dict[Step, list[StepSample]]
     peak_rss_mb: float
 
 
@@ -90,10 +90,10 @@ def check_step(contender: Contender, begin_ns: int, what: str) -> None:
         raise BenchError(f"{contender.title} exited; see {contender.folder}")
 
 
-AnyBench = TypeVar("AnyBench", bound="Bench")
+AnyBench = TypeVar("AnyBench", bound="BenchCluster")
 
 
-class Bench:
+class BenchCluster:
     """A populated cluster with stub brokers, on which controllers are measured one after the
     other."""
 
@@ -101,7 +101,7 @@ class Bench:
         self,
         population: Population,
         server: ZooKeeperServer,
-        zookeeper: Client,
+        zookeeper: CommandClient,
         stubs: StubBrokers,
         report: Report,
     ) -> None:
@@ -121,10 +121,12 @@ class Bench:
     def _brokers(self) -> Sequence[int]:
         return range(1, self._population.brokers + 1)
 
-    async def measure(self, contender: Contender, steps: Sequence[Step], runs: int) -> Result:
+    async def measure(
+        self, contender: Contender, steps: Sequence[Step], runs: int
+    ) -> ContenderMeasurements:
         """Start a contender, run a warm-up, measure each step `runs` times, and stop it."""
         everywhere = self._population.partitions
-        samples: dict[Step, list[Sample]] = {step: [] for step in steps}
+        samples: dict[Step, list[StepSample]] = {step: [] for step in steps}
         await self._population.reset_states(self._zookeeper)
         self._report(f"{contender.title}: starting, becoming controller")
         cold = await self._measure_propagation(
@@ -139,9 +141,11 @@ class Bench:
         peak_rss_mb = contender.peak_rss_mb()
         await contender.stop()
         await self._until_role_is(NO_NODE)
-        return Result(contender.title, contender.conditions, cold, samples, peak_rss_mb)
+        return ContenderMeasurements(
+            contender.title, contender.conditions, cold, samples, peak_rss_mb
+        )
 
-    async def _cycle(self, contender: Contender, steps: Sequence[Step]) -> dict[Step, Sample]:
+    async def _cycle(self, contender: Contender, steps: Sequence[Step]) -> dict[Step, StepSample]:
         """Measure a failover; then the failure and return of a broker, if one of these is
         requested."""
         population, stubs = self._population, self._stubs
@@ -194,7 +198,7 @@ class Bench:
         partitions: int,
         *,
         but: int | None = None,
-    ) -> Sample:
+    ) -> StepSample:
         """Run the trigger and wait until all brokers except `but` have received UpdateMetadata for
         `partitions` partitions."""
         await self._stubs.requests()
@@ -216,7 +220,7 @@ class Bench:
                     if one.api == UPDATE_METADATA and missing.get(one.broker, 0) > 0:
                         missing[one.broker] -= one.frame_bytes
                         informed_ns = one.ended_ns
-        return Sample(
+        return StepSample(
             (received[-1].ended_ns - begin_ns) / 1e9,
             contender.cpu_seconds() - cpu_before,
             len(received),

@@ -38,10 +38,10 @@ from controller.core.znodes import (
     write_entries,
 )
 from tools.bench.contenders import Contender
-from tools.bench.measurement import Bench, BenchError, Sample, check_step
+from tools.bench.measurement import BenchCluster, BenchError, StepSample, check_step
 from tools.bench.stub_brokers import LEADER_AND_ISR, Request
 from tools.incidents.endpoint import alter_partition, ask, controlled_shutdown
-from tools.lab.cluster_view import ClusterView
+from tools.lab.cluster_view import ClusterReader
 
 QUIET_SECONDS = 3.0
 """LeaderAndIsr requests are complete when none arrived for this time."""
@@ -61,7 +61,7 @@ _LEADER_AND_ISR_BYTES_MIN = 40
 """The minimum size of a partition with its replicas in LeaderAndIsr (KB 12.3.1)."""
 
 
-class Step(StrEnum):
+class MoveStep(StrEnum):
     """The measurements of each controller."""
 
     FAILOVER = "failover, nothing moves"
@@ -75,28 +75,28 @@ class Step(StrEnum):
 
 
 FAILOVER_STEPS = (
-    Step.FAILOVER,
-    Step.FAILOVER_DELETING,
-    Step.FAILOVER_MOVING,
-    Step.FAILOVER_UNRECORDED,
+    MoveStep.FAILOVER,
+    MoveStep.FAILOVER_DELETING,
+    MoveStep.FAILOVER_MOVING,
+    MoveStep.FAILOVER_UNRECORDED,
 )
 _TIMES = dict.fromkeys(FAILOVER_STEPS, FAILOVERS)
 
 
 @dataclass(frozen=True)
-class Result:
+class MoveMeasurements:
     """All measurements of one contender."""
 
     title: str
     conditions: str
-    samples: dict[Step, list[Sample]]
+    samples: dict[MoveStep, list[StepSample]]
 
-    def seconds(self, step: Step) -> list[float]:
+    def seconds(self, step: MoveStep) -> list[float]:
         """The durations of one step."""
         return [one.seconds for one in self.samples[step]]
 
 
-class MovingBench(Bench):
+class MovingBench(BenchCluster):
     """A populated cluster in which some partitions are reassigned."""
 
     moves = 0
@@ -122,33 +122,38 @@ class MovingBench(Bench):
             found[name] = Entry(tuple(others[: self._population.replication_factor]))
         return found
 
-    async def measure_moving(self, contender_type: Callable[[], Contender], runs: int) -> Result:
+    async def measure_moving(
+        self, contender_type: Callable[[], Contender], runs: int
+    ) -> MoveMeasurements:
         """Measure each step in each of `runs` new processes."""
-        samples: dict[Step, list[Sample]] = {step: [] for step in Step}
+        samples: dict[MoveStep, list[StepSample]] = {step: [] for step in MoveStep}
         contender = contender_type()
         for run in range(1, runs + 1):
             self._report(f"{contender.title}: run {run} of {runs}")
             for steps in (
                 (
-                    Step.FAILOVER,
-                    Step.FAILOVER_DELETING,
-                    Step.BEGIN,
-                    Step.FAILOVER_MOVING,
-                    Step.FAILOVER_UNRECORDED,
+                    MoveStep.FAILOVER,
+                    MoveStep.FAILOVER_DELETING,
+                    MoveStep.BEGIN,
+                    MoveStep.FAILOVER_MOVING,
+                    MoveStep.FAILOVER_UNRECORDED,
                 ),
-                (Step.DEATH,),
-                (Step.SHUTDOWN,),
-                (Step.ISR_CHANGE,),
+                (MoveStep.DEATH,),
+                (MoveStep.SHUTDOWN,),
+                (MoveStep.ISR_CHANGE,),
             ):
                 contender = contender_type()
                 try:
                     await self._run_steps(contender, steps, samples)
                 finally:
                     contender.close()
-        return Result(contender.title, contender.conditions, samples)
+        return MoveMeasurements(contender.title, contender.conditions, samples)
 
     async def _run_steps(
-        self, contender: Contender, steps: Sequence[Step], samples: dict[Step, list[Sample]]
+        self,
+        contender: Contender,
+        steps: Sequence[MoveStep],
+        samples: dict[MoveStep, list[StepSample]],
     ) -> None:
         await self._reset()
         everywhere = self._population.partitions
@@ -157,17 +162,17 @@ class MovingBench(Bench):
         )
         repeated = [one for step in steps for one in [step] * _TIMES.get(step, 1)]
         for step in repeated:
-            if step is Step.BEGIN:
+            if step is MoveStep.BEGIN:
                 sample = await self._measure_begin(contender)
-            elif step is Step.DEATH:
+            elif step is MoveStep.DEATH:
                 sample = await self._measure_broker_failure(contender)
-            elif step is Step.SHUTDOWN:
+            elif step is MoveStep.SHUTDOWN:
                 sample = await self._measure_controlled_shutdown(contender)
-            elif step is Step.ISR_CHANGE:
+            elif step is MoveStep.ISR_CHANGE:
                 sample = await self._measure_isr_changes(contender)
-            elif step is Step.FAILOVER_DELETING:
+            elif step is MoveStep.FAILOVER_DELETING:
                 sample = await self._measure_failover_with_deletions(contender)
-            elif step is Step.FAILOVER_UNRECORDED:
+            elif step is MoveStep.FAILOVER_UNRECORDED:
                 sample = await self._measure_failover_without_records(contender)
             else:
                 sample = await self._measure_failover(contender)
@@ -175,12 +180,12 @@ class MovingBench(Bench):
             samples[step].append(sample)
         await contender.stop()
         await self._until_role_is(NO_NODE)
-        if Step.DEATH in steps:
+        if MoveStep.DEATH in steps:
             await self._stubs.register(ENDING_BROKER)
 
     # Failovers ------------------------------------------------------------------------------------
 
-    async def _measure_failover(self, contender: Contender) -> Sample:
+    async def _measure_failover(self, contender: Contender) -> StepSample:
         """A failover. As soon as the role is taken, a broker sends AlterPartition with the epoch of
         an earlier registration. The controller rejects it, and sends no broker a request."""
         [asked] = await self._isr_changes(1)
@@ -208,7 +213,7 @@ class MovingBench(Bench):
 
     # Pending deletions ----------------------------------------------------------------------------
 
-    async def _measure_failover_with_deletions(self, contender: Contender) -> Sample:
+    async def _measure_failover_with_deletions(self, contender: Contender) -> StepSample:
         """Measure a failover while as many replicas as there are moves are left on a broker that is
         not registered."""
         names = list(self._targets)
@@ -230,7 +235,7 @@ class MovingBench(Bench):
 
     # Moves of a stock controller ------------------------------------------------------------------
 
-    async def _measure_failover_without_records(self, contender: Contender) -> Sample:
+    async def _measure_failover_without_records(self, contender: Contender) -> StepSample:
         """The records of the moves are deleted, which a stock controller does not write."""
         records = await self._records()
         await self._write([Delete(path, ANY_VERSION) for path in records])
@@ -249,7 +254,7 @@ class MovingBench(Bench):
         await self._write([Create(znodes.REASSIGN_PARTITIONS, write_entries(self._targets))])
         return requested_ns
 
-    async def _measure_begin(self, contender: Contender) -> Sample:
+    async def _measure_begin(self, contender: Contender) -> StepSample:
         """Wait until ZooKeeper has all adding replicas and their brokers have the last
         LeaderAndIsr."""
         await self._stubs.requests()
@@ -270,7 +275,7 @@ class MovingBench(Bench):
 
         await self._wait_until(contender, begin_ns, receive_more, "LeaderAndIsr requests")
         last_ns = max(stored_ns, received[-1].ended_ns)
-        return Sample(
+        return StepSample(
             (last_ns - begin_ns) / 1e9,
             contender.cpu_seconds() - cpu_before,
             len(received),
@@ -305,7 +310,7 @@ class MovingBench(Bench):
 
     # Failure of a broker --------------------------------------------------------------------------
 
-    async def _measure_broker_failure(self, contender: Contender) -> Sample:
+    async def _measure_broker_failure(self, contender: Contender) -> StepSample:
         """Measure the time from the broker's failure until no state names it as the leader."""
         await self._stubs.requests()
         cpu_before = contender.cpu_seconds()
@@ -329,7 +334,7 @@ class MovingBench(Bench):
 
         end_ns = await self._wait_until(contender, begin_ns, leads, "leaders")
         requests = await self._stubs.requests()
-        return Sample(
+        return StepSample(
             (end_ns - begin_ns) / 1e9,
             contender.cpu_seconds() - cpu_before,
             len(requests),
@@ -338,17 +343,17 @@ class MovingBench(Bench):
 
     # Requests of brokers --------------------------------------------------------------------------
 
-    async def _measure_controlled_shutdown(self, contender: Contender) -> Sample:
+    async def _measure_controlled_shutdown(self, contender: Contender) -> StepSample:
         """Measure the time from a broker's request to shut down until the answer."""
-        async with ClusterView(self.server.connect) as view:
+        async with ClusterReader(self.server.connect) as view:
             epoch = await view.broker_epoch(ENDING_BROKER)
         cpu_before = contender.cpu_seconds()
         await self._submit()
         await anyio.sleep(AFTER_SECONDS)
         seconds = await self._response_seconds(contender, controlled_shutdown(ENDING_BROKER, epoch))
-        return Sample(seconds, contender.cpu_seconds() - cpu_before, 1, 0)
+        return StepSample(seconds, contender.cpu_seconds() - cpu_before, 1, 0)
 
-    async def _measure_isr_changes(self, contender: Contender) -> Sample:
+    async def _measure_isr_changes(self, contender: Contender) -> StepSample:
         """The longest answer to leaders that shrink the ISR of one partition after the other. No
         request is sent after the last reassignment has begun."""
         requests = await self._isr_changes(ISR_CHANGES_MAX)
@@ -360,13 +365,13 @@ class MovingBench(Bench):
             check_step(contender, begin_ns, "adding replicas missing")
             if not await self._adding_missing():
                 break
-        return Sample(longest, contender.cpu_seconds() - cpu_before, sent, 0)
+        return StepSample(longest, contender.cpu_seconds() - cpu_before, sent, 0)
 
     async def _isr_changes(self, count: int) -> list[Any]:
         """Requests to remove the last replica of partitions that are not reassigned from the
         ISR."""
         requests = []
-        async with ClusterView(self.server.connect) as view:
+        async with ClusterReader(self.server.connect) as view:
             epochs = {one: await view.broker_epoch(one) for one in self._brokers}
             for (topic, number), replicas in self._replicas[self.moves :][:count]:
                 state, version = await view.versioned(znodes.state_path(topic, number))
@@ -412,7 +417,7 @@ class MovingBench(Bench):
     async def _reset(self) -> None:
         """Remove all reassignments and restore all partitions."""
         paths = [znodes.REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA]
-        async with ClusterView(self.server.connect) as view:
+        async with ClusterReader(self.server.connect) as view:
             for parent in (REASSIGNMENT_REQUESTS, REPLICA_DELETIONS):
                 paths += [f"{parent}/{one}" for one in await view.children(parent)]
         paths += await self._records()
@@ -423,7 +428,7 @@ class MovingBench(Bench):
     async def _records(self) -> list[str]:
         """The records of refold's reassignments, and their parents. Kafka has none."""
         paths: list[str] = []
-        async with ClusterView(self.server.connect) as view:
+        async with ClusterReader(self.server.connect) as view:
             for topic in await view.children(REASSIGNMENTS):
                 folder = f"{REASSIGNMENTS}/{topic}"
                 paths += [f"{folder}/{one}" for one in await view.children(folder)]

@@ -13,7 +13,7 @@ from controller.core.commands import WriteZnodes
 from controller.core.operations import NODE_EXISTS, OK, Create, SetData, WriteOperation
 from controller.core.values import ANY_VERSION, Assignment, LeaderAndIsr
 from controller.core.znodes import TopicContent
-from tools.bench.zookeeper_reads import Client
+from tools.bench.zookeeper_reads import CommandClient
 
 _PARENTS = (
     *("/brokers", znodes.BROKER_IDS, znodes.TOPICS, "/brokers/seqid"),
@@ -72,17 +72,17 @@ class Population:
             for replicas in partitions.values()
         )
 
-    async def create(self, client: Client) -> None:
+    async def create(self, client: CommandClient) -> None:
         """Write everything to an empty ZooKeeper."""
         for operations in (_parents(), self._topics(), self._partitions(), self._states()):
             await _write(client, operations)
 
-    async def reset_states(self, client: Client) -> None:
+    async def reset_states(self, client: CommandClient) -> None:
         """Restore the original leader and ISR of every partition."""
         states = self._states()
         await _write(client, (SetData(one.path, one.data, ANY_VERSION) for one in states))
 
-    async def reset_assignments(self, client: Client) -> None:
+    async def reset_assignments(self, client: CommandClient) -> None:
         """Restore the original replicas of every partition."""
         topics = self._topics()
         await _write(client, (SetData(one.path, one.data, ANY_VERSION) for one in topics))
@@ -115,7 +115,7 @@ def _parents() -> Iterator[WriteOperation]:
     yield Create(znodes.CLUSTER_ID, f'{{"version":"1","id":"{cluster}"}}'.encode())
 
 
-async def _write(client: Client, operations: Iterable[WriteOperation]) -> None:
+async def _write(client: CommandClient, operations: Iterable[WriteOperation]) -> None:
     remaining = iter(operations)
     while part := tuple(islice(remaining, _WRITES_AT_ONCE)):
         errors = await client.call(WriteZnodes(part, None), len(part))

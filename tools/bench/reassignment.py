@@ -40,9 +40,9 @@ from typing import Annotated
 
 import typer
 
-from tools.bench.contenders import Contender, KafkaPeer, Refold
-from tools.bench.measurement import Sample, bench
-from tools.bench.moving_partitions import FAILOVER_STEPS, MovingBench, Result, Step
+from tools.bench.contenders import Contender, KafkaPeer, RefoldContender
+from tools.bench.measurement import StepSample, bench
+from tools.bench.moving_partitions import FAILOVER_STEPS, MoveMeasurements, MoveStep, MovingBench
 from tools.bench.population import Population
 from tools.bench.running import (
     AsJson,
@@ -63,24 +63,24 @@ from tools.bench.running import (
 
 async def compare(
     folder: Path, population: Population, moves: int, protocol: str, runs: int, with_peer: bool
-) -> list[Result]:
+) -> list[MoveMeasurements]:
     """Measure Kafka's controller and then refold, each alone, on the same cluster."""
     results = []
     async with bench(folder, population, protocol, report, MovingBench) as cluster:
         cluster.moves = moves
-        for kind in (KafkaPeer, Refold) if with_peer else (Refold,):
+        for kind in (KafkaPeer, RefoldContender) if with_peer else (RefoldContender,):
             made = partial(_contender, kind, folder, cluster, protocol)
             results.append(await cluster.measure_moving(made, runs))
     return results
 
 
 def _contender(
-    kind: type[KafkaPeer] | type[Refold], folder: Path, cluster: MovingBench, protocol: str
+    kind: type[KafkaPeer] | type[RefoldContender], folder: Path, cluster: MovingBench, protocol: str
 ) -> Contender:
     return kind(folder, cluster.server, protocol)
 
 
-Moment = Callable[[Sample], float]
+Moment = Callable[[StepSample], float]
 
 MOMENTS: dict[str, Moment] = {
     "brokers informed": lambda one: one.informed_seconds,
@@ -90,19 +90,19 @@ MOMENTS: dict[str, Moment] = {
 """The moments of a failover."""
 
 
-def median(result: Result, step: Step, moment: Moment) -> float:
+def median(result: MoveMeasurements, step: MoveStep, moment: Moment) -> float:
     """The median seconds from the loss of the role to a moment."""
     return statistics.median(map(moment, result.samples[step]))
 
 
-def ratio_of_failovers(result: Result, step: Step, moment: Moment) -> float:
+def ratio_of_failovers(result: MoveMeasurements, step: MoveStep, moment: Moment) -> float:
     """How many times as long a failover with moves or deletions takes as one without."""
-    return median(result, step, moment) / median(result, Step.FAILOVER, moment)
+    return median(result, step, moment) / median(result, MoveStep.FAILOVER, moment)
 
 
-def show_moves(results: list[Result], found: list[str]) -> None:
+def show_moves(results: list[MoveMeasurements], found: list[str]) -> None:
     """Print all steps, the failovers relative to one without reassignments, and then `found`."""
-    steps = {step.value: [one.samples[step] for one in results] for step in Step}
+    steps = {step.value: [one.samples[step] for one in results] for step in MoveStep}
     show([one.title for one in results], steps, [])
     rows = [
         (
@@ -118,7 +118,7 @@ def show_moves(results: list[Result], found: list[str]) -> None:
     show_rows(("median failover until", "controller"), columns, rows, [f"- {one}" for one in found])
 
 
-def _as_json(results: list[Result], found: list[str]) -> str:
+def _as_json(results: list[MoveMeasurements], found: list[str]) -> str:
     content = {
         "conditions": found,
         "results": [

@@ -18,7 +18,7 @@ from controller.cli.output import print_table
 from controller.daemon.errors import texts_of
 from controller.fingerprint import code_version, core_fingerprint
 from tools.bench.contenders import zookeeper_heap
-from tools.bench.measurement import BenchError, Sample
+from tools.bench.measurement import BenchError, StepSample
 from tools.bench.population import Population
 from tools.lab import LabError, zookeeper
 
@@ -113,7 +113,7 @@ def population_of(
 
 
 def show(
-    titles: Sequence[str], steps: Mapping[str, Sequence[Sequence[Sample]]], lines: Sequence[str]
+    titles: Sequence[str], steps: Mapping[str, Sequence[Sequence[StepSample]]], lines: Sequence[str]
 ) -> None:
     """Print the samples of each step, one row for each controller in `titles`, and then `lines`."""
     rows: list[Sequence[str]] = []
@@ -154,5 +154,5 @@ def show_rows(
         _out.print(line, markup=False, soft_wrap=True)
 
 
-def _median(samples: Sequence[Sample], value: Callable[[Sample], float]) -> float:
+def _median(samples: Sequence[StepSample], value: Callable[[StepSample], float]) -> float:
     return statistics.median(map(value, samples))

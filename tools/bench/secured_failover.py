@@ -16,8 +16,8 @@ from typing import Annotated
 
 import typer
 
-from tools.bench.contenders import Refold, SecuredRefold
-from tools.bench.measurement import Bench, Result, Sample, Step, bench
+from tools.bench.contenders import RefoldContender, SecuredRefold
+from tools.bench.measurement import BenchCluster, ContenderMeasurements, Step, StepSample, bench
 from tools.bench.population import Population
 from tools.bench.running import (
     AsJson,
@@ -37,13 +37,13 @@ from tools.lab.secured import SecuredFiles
 _PROTOCOL = "3.9"
 
 
-async def compare(folder: Path, population: Population, runs: int) -> list[Result]:
+async def compare(folder: Path, population: Population, runs: int) -> list[ContenderMeasurements]:
     """The failovers in plain text, and those over TLS and SASL."""
     files = SecuredFiles(folder / "files")
     results = []
-    async with bench(folder, population, _PROTOCOL, report, Bench, files) as cluster:
+    async with bench(folder, population, _PROTOCOL, report, BenchCluster, files) as cluster:
         for contender in (
-            Refold(folder, cluster.server, _PROTOCOL),
+            RefoldContender(folder, cluster.server, _PROTOCOL),
             SecuredRefold(folder, cluster.server, _PROTOCOL, files),
         ):
             try:
@@ -53,7 +53,7 @@ async def compare(folder: Path, population: Population, runs: int) -> list[Resul
     return results
 
 
-def ratio(results: Sequence[Result], value: Callable[[Sample], float]) -> float:
+def ratio(results: Sequence[ContenderMeasurements], value: Callable[[StepSample], float]) -> float:
     """The median over TLS and SASL, divided by the median in plain text."""
     plain, secured = (statistics.median(map(value, one.samples[Step.FAILOVER])) for one in results)
     return secured / plain

@@ -14,8 +14,8 @@ from controller.core import znodes
 from controller.core.commands import WriteAtomically
 from controller.core.operations import NO_NODE, Create, Delete, SetData
 from controller.core.values import ANY_VERSION
-from tools.bench.contenders import Refold
-from tools.bench.measurement import Bench, BenchError, Sample, check_step
+from tools.bench.contenders import RefoldContender
+from tools.bench.measurement import BenchCluster, BenchError, StepSample, check_step
 from tools.lab import ZooKeeperServer
 
 _READY = '"code":"standby_ready"'
@@ -29,13 +29,13 @@ class StandbyResult:
     memory is resident memory in MB while it follows, and its peak."""
 
     conditions: str
-    samples: list[Sample]
+    samples: list[StepSample]
     following_s: float
     following_mb: float
     peak_rss_mb: float
 
 
-class StandbyRefold(Refold):
+class StandbyRefold(RefoldContender):
     """The daemon as a standby."""
 
     title = "refold, standby"
@@ -50,7 +50,7 @@ class StandbyRefold(Refold):
         return self.log.read_text().count(_READY) if self.log.exists() else 0
 
 
-class StandbyBench(Bench):
+class StandbyBench(BenchCluster):
     """A bench that is controller while a standby is measured."""
 
     async def measure_standby(self, contender: StandbyRefold, runs: int) -> StandbyResult:

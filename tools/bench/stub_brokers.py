@@ -25,7 +25,7 @@ from controller.core.commands import WriteZnodes
 from controller.core.operations import OK, Create, Delete
 from controller.core.protocol_versions import LATEST, ProtocolVersion
 from controller.core.values import ANY_VERSION
-from tools.bench.zookeeper_reads import Client, client_of
+from tools.bench.zookeeper_reads import CommandClient, client_of
 from tools.lab.secured import LISTENER
 
 HOST: Final = "127.0.0.1"
@@ -161,7 +161,7 @@ class _Stubs:
     """All stubs of the process."""
 
     def __init__(
-        self, zookeeper: Client, protocol: ProtocolVersion, tls: ssl.SSLContext | None
+        self, zookeeper: CommandClient, protocol: ProtocolVersion, tls: ssl.SSLContext | None
     ) -> None:
         self._zookeeper = zookeeper
         self._protocol = protocol

@@ -17,7 +17,7 @@ import typer
 from controller.core.configuration import Configuration
 from replay.explore.saved import write_logs
 from replay.logs.open_log import open_log
-from replay.what_if.changes import Changes, apply_changes
+from replay.what_if.changes import WhatIfChanges, apply_changes
 from replay.what_if.conditions import condition_of
 from replay.what_if.incident import Incident, read_incident
 from replay.what_if.searching import Search, point_of_no_return
@@ -78,7 +78,7 @@ def main(
     search = Search(condition_of(condition, found), branches, 20, 1, workers)
     load = os.getloadavg()[0]
     before = cpu_seconds()
-    curve = point_of_no_return(found, apply_changes(found, Changes()), search)
+    curve = point_of_no_return(found, apply_changes(found, WhatIfChanges()), search)
     cpu_s = cpu_seconds() - before
     typer.echo(
         f"{curve.futures} futures of up to {found.end_ms / 1000:.0f} s, {curve.runs} of them "

@@ -28,7 +28,7 @@ ROOT = "/bench-refold"
 STATE = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1,2,3],"recovery":0}'
 
 
-class Client:
+class CommandClient:
     """Awaits the outcomes of commands, for benchmarks."""
 
     def __init__(self, connect: str, bulk: bool) -> None:
@@ -73,9 +73,9 @@ class Client:
 
 
 @asynccontextmanager
-async def client_of(connect: str, *, bulk: bool = True) -> AsyncIterator[Client]:
+async def client_of(connect: str, *, bulk: bool = True) -> AsyncIterator[CommandClient]:
     """A connected client; its session is closed at the end."""
-    client = Client(connect, bulk)
+    client = CommandClient(connect, bulk)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(client.connection.run)
         try:

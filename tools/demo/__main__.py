@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from tools.demo.incident import BROKER_CONFIG, Incident
+from tools.demo.incident import BROKER_CONFIG, DemoIncident
 from tools.demo.stage import ServersFolder, Stage, perform
 
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -28,7 +28,7 @@ def main(
     async def play(stage: Stage) -> None:
         await stage.start(BROKER_CONFIG, inter_broker_protocol)
         await stage.take_over()
-        await Incident(stage).play()
+        await DemoIncident(stage).play()
 
     perform(play, folder, "demo")
 

@@ -17,7 +17,7 @@ BROKER_CONFIG = {
 }
 
 
-class Incident:
+class DemoIncident:
     """The incident, step by step."""
 
     def __init__(self, stage: Stage) -> None:

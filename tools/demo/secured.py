@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaError
 from aiozk.exc import NoAuth
 
 from controller.core import znodes
-from tools.demo.incident import BROKER_CONFIG, TOPIC, Incident
+from tools.demo.incident import BROKER_CONFIG, TOPIC, DemoIncident
 from tools.demo.stage import BROKERS, DAEMON_ID, DemoFailed, ServersFolder, Stage, perform
 from tools.lab import Lab
 from tools.lab.kafka_tools import KafkaTools, ToolResult
@@ -154,7 +154,7 @@ def main(
         await stage.take_over()
         await stage.refuse_strangers()
         await stage.deny_and_allow()
-        await Incident(stage).play()
+        await DemoIncident(stage).play()
 
     perform(play, folder, "demo-secure", SecuredStage)
 

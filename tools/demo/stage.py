@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from tools.lab import Lab, LabError
-from tools.lab.cluster_view import ClusterView, until
+from tools.lab.cluster_view import ClusterReader, until
 from tools.lab.refold import Refold, run
 
 DAEMON_ID = 1000
@@ -51,7 +51,7 @@ class Stage:
 
     def __init__(self, lab: Lab, folder: Path) -> None:
         self.lab = lab
-        self.view: ClusterView
+        self.view: ClusterReader
         self.client_security: Mapping[str, Any] = {}
         """How clients connect to brokers, as arguments of aiokafka."""
         self.folder = folder
@@ -80,7 +80,7 @@ class Stage:
 
     async def connect(self) -> None:
         """Connect to ZooKeeper, if the servers of the lab run already."""
-        view = ClusterView(self.lab.zookeepers[0].connect)
+        view = ClusterReader(self.lab.zookeepers[0].connect)
         self.view = await self._exit.enter_async_context(view)
 
     async def take_over(self) -> None:

@@ -43,7 +43,7 @@ _FETCH_WAIT_MS: Final = 4_000
 """Long, so that many partitions are cheap to simulate."""
 
 
-class Failure(Struct, frozen=True):
+class BrokerFailure(Struct, frozen=True):
     """A measured failure. `led`, `followed`: the partitions that the dead broker led and followed.
 
     `drained`: how often a broker has listed its queue. `elected_ms`: the time from the end of the
@@ -77,7 +77,7 @@ class Formula(Struct, frozen=True):
     """An exact number of operations, as text and as a function of a failure."""
 
     text: str
-    of: Callable[[Failure], int]
+    of: Callable[[BrokerFailure], int]
 
 
 FORMULAS: Final[dict[Case, dict[str, Formula]]] = {
@@ -131,12 +131,12 @@ TRANSACTIONS_PER_SECOND: Final = 10_000
 _ELECTION_WAIT_MS: Final = 1_000
 
 
-def extrapolated(measured: Failure, partitions: int) -> Failure:
+def extrapolated(measured: BrokerFailure, partitions: int) -> BrokerFailure:
     """The failure of a broker with more partitions by the formulas: X, Y and Q grow as N does."""
     led, followed = partitions // BROKERS, partitions // BROKERS * (REPLICAS - 1)
     factor = partitions / measured.partitions
     rest_ms = measured.elected_ms - _ELECTION_WAIT_MS
-    larger = Failure(
+    larger = BrokerFailure(
         measured.case,
         partitions,
         led,
@@ -157,7 +157,7 @@ def extrapolated(measured: Failure, partitions: int) -> Failure:
     return larger
 
 
-def seconds(failure: Failure) -> float:
+def seconds(failure: BrokerFailure) -> float:
     """How long one ZooKeeper needs for the operations, at the rates above."""
     operations = failure.operations
     writes = operations.transactions if failure.case == "0.8" else operations.writes
@@ -172,7 +172,7 @@ def assignment(partitions: int) -> tuple[tuple[int, ...], ...]:
     )
 
 
-def measure_failure(case: Case, partitions: int) -> Failure:
+def measure_failure(case: Case, partitions: int) -> BrokerFailure:
     """Kill a broker and count what follows."""
     victim = CONTROLLER if case == "controller dies" else BROKERS
     dies_us = _START_US + partitions * _START_US_OF_A_PARTITION
@@ -195,7 +195,7 @@ def measure_failure(case: Case, partitions: int) -> Failure:
     led = sum(one[0] == victim for one in replicas)
     followed = sum(victim in one[1:] for one in replicas)
     elected_ms = (meter.accepted_us - ended_us[0]) / MS
-    return Failure(case, partitions, led, followed, meter.measured.operations, elected_ms)
+    return BrokerFailure(case, partitions, led, followed, meter.measured.operations, elected_ms)
 
 
 def _scenario(partitions: int, end_us: int) -> Scenario:

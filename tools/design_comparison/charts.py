@@ -9,7 +9,7 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from replay.world.scheduler import SECOND
-from tools.design_comparison.broker_failure import CASES, TITLES, Failure, seconds
+from tools.design_comparison.broker_failure import CASES, TITLES, BrokerFailure, seconds
 from tools.design_comparison.comparison import DESIGNS, DesignComparison
 from tools.design_comparison.scenarios import FAULTS
 from tools.design_comparison.tables import all_failures, is_time_known
@@ -29,15 +29,15 @@ def charts(compared: DesignComparison) -> dict[str, str]:
         for case in CASES
     }
     return {
-        "unavailable": bars(
+        "unavailable": bar_chart(
             "Unavailable partition-seconds, by the last fault",
             _totals([one.gaps for one in both]),
         ),
-        "commit": bars(
+        "commit": bar_chart(
             "Partition-seconds until acks all succeeds again, by the last fault",
             _totals([one.commit_gaps for one in both]),
         ),
-        "lost": bars(
+        "lost": bar_chart(
             "Acknowledged records that are lost, per million",
             {
                 f"acks {acks}": [
@@ -47,7 +47,7 @@ def charts(compared: DesignComparison) -> dict[str, str]:
                 for acks in ("0", "1", "all")
             },
         ),
-        "two-leaders": bars(
+        "two-leaders": bar_chart(
             "Partition-seconds with two leaders, by the last fault",
             _totals([one.overlaps for one in both]),
         ),
@@ -73,7 +73,9 @@ def charts(compared: DesignComparison) -> dict[str, str]:
 
 
 def _by_partitions(
-    title: str, failures: Mapping[str, Sequence[Failure]], value: Callable[[Failure], float]
+    title: str,
+    failures: Mapping[str, Sequence[BrokerFailure]],
+    value: Callable[[BrokerFailure], float],
 ) -> str:
     """A line for each case. A value of 0 is left out."""
     points = {
@@ -89,7 +91,7 @@ def _totals(both: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, list[float
     return {kind: [sum(one.get(kind, ())) / SECOND for one in both] for kind in kinds}
 
 
-def bars(title: str, groups: Mapping[str, Sequence[float]]) -> str:
+def bar_chart(title: str, groups: Mapping[str, Sequence[float]]) -> str:
     """Horizontal bars, one for each design in a group."""
     highest = max((one for values in groups.values() for one in values), default=0) or 1
     scale = (_WIDTH - _LEFT - 90) / highest

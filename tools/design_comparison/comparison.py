@@ -11,7 +11,7 @@ from replay.explore.numbers import seed_of
 from replay.worker_processes import worker_pool
 from replay.world.cluster import Cluster
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
-from tools.design_comparison.broker_failure import Failure
+from tools.design_comparison.broker_failure import BrokerFailure
 from tools.design_comparison.meter import Measurements, Meter, measure
 from tools.design_comparison.scenarios import drawn
 
@@ -31,7 +31,7 @@ class DesignComparison(Struct):
     designs: dict[str, Measurements] = field(
         default_factory=lambda: {one: Measurements() for one in DESIGNS}
     )
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[BrokerFailure] = field(default_factory=list)
     was_interrupted: bool = False
 
     @property

@@ -9,7 +9,7 @@ from tools.design_comparison.broker_failure import (
     CASES,
     FORMULAS,
     TITLES,
-    Failure,
+    BrokerFailure,
     extrapolated,
     seconds,
 )
@@ -64,7 +64,7 @@ def tables(compared: DesignComparison) -> dict[str, str]:
     }
 
 
-def _short(both: Sequence[Measurements], failures: Sequence[Failure]) -> str:
+def _short(both: Sequence[Measurements], failures: Sequence[BrokerFailure]) -> str:
     """The most important numbers."""
     largest = {
         one.case: f"{one.operations.reads + one.operations.writes:,}"
@@ -191,7 +191,7 @@ def _formulas() -> str:
     return table(["operations", *(TITLES[case] for case in CASES)], rows)
 
 
-def all_failures(measured: Sequence[Failure]) -> list[Failure]:
+def all_failures(measured: Sequence[BrokerFailure]) -> list[BrokerFailure]:
     """The failures that were measured, and the larger ones by the formulas, case by case."""
     found = []
     for case in CASES:
@@ -203,7 +203,7 @@ def all_failures(measured: Sequence[Failure]) -> list[Failure]:
     return found
 
 
-def _failures(measured: Sequence[Failure]) -> str:
+def _failures(measured: Sequence[BrokerFailure]) -> str:
     header = ["partitions", "design", "", "znodes read", "znodes written", "watches set"]
     header += ["watch events", "last leader after", "ZooKeeper's time"]
     failures = sorted(all_failures(measured), key=lambda one: one.partitions)
@@ -224,11 +224,11 @@ def _failures(measured: Sequence[Failure]) -> str:
     return table(header, rows)
 
 
-def _is_measured(failure: Failure, measured: Sequence[Failure]) -> bool:
+def _is_measured(failure: BrokerFailure, measured: Sequence[BrokerFailure]) -> bool:
     return failure.partitions <= max((one.partitions for one in measured), default=0)
 
 
-def is_time_known(failure: Failure, measured: Sequence[Failure]) -> bool:
+def is_time_known(failure: BrokerFailure, measured: Sequence[BrokerFailure]) -> bool:
     """Whether the time of a failure was measured, or its formula holds (see NO_TIME)."""
     return failure.case == "0.8" or _is_measured(failure, measured)
 

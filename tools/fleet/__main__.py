@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from eventstore.folders import run_folder
-from tools.fleet.histories import History, simulated_history, write_log
+from tools.fleet.histories import GeneratedHistory, simulated_history, write_log
 
 _BEGUN_MS = 1_790_000_000_000
 _APART_MS = 6 * 3600 * 1000
@@ -42,7 +42,9 @@ def main(
     )
 
 
-def _write(folder: Path, clusters: int, logs: int, history: History, numbers: range) -> int:
+def _write(
+    folder: Path, clusters: int, logs: int, history: GeneratedHistory, numbers: range
+) -> int:
     for number in numbers:
         cluster = f"cluster-{number * clusters // logs:03d}"
         run = run_folder(folder / cluster, history.begun_ms * 1_000_000 + number)

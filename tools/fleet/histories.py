@@ -25,7 +25,7 @@ _APPENDED: Final = 500
 _NS_IN_MS: Final = 1_000_000
 
 
-class History(Struct, frozen=True):
+class GeneratedHistory(Struct, frozen=True):
     """Events and commands as stored in a log, and the time of the first event in ms."""
 
     begun_ms: int
@@ -33,7 +33,7 @@ class History(Struct, frozen=True):
     commands: list[CommandRecord]
 
 
-def simulated_history(events: int, begun_ms: int, seed: int) -> History:
+def simulated_history(events: int, begun_ms: int, seed: int) -> GeneratedHistory:
     """A history of `events` events: brokers come and go, topics are created and sessions expire,
     with pauses in between."""
     random = Random(seed)
@@ -59,7 +59,7 @@ def simulated_history(events: int, begun_ms: int, seed: int) -> History:
                 living.add(broker)
                 simulation.start_broker(broker)
     kept = simulation.history[:events]
-    return History(
+    return GeneratedHistory(
         begun_ms,
         [event_record(recorded) for recorded, _ in kept],
         [command_record(one) for _, issued in kept for one in issued],
@@ -73,7 +73,7 @@ class GrowingLog:
     def __init__(
         self,
         folder: Path,
-        history: History,
+        history: GeneratedHistory,
         cluster: str,
         number: int,
         segment_bytes: int = 1 << 30,
@@ -115,7 +115,7 @@ class GrowingLog:
 
 def write_log(
     folder: Path,
-    history: History,
+    history: GeneratedHistory,
     cluster: str,
     number: int,
     *,

@@ -7,8 +7,8 @@ from typing import Final
 
 from controller.core import znodes
 from tools.incidents.incident_cluster import IncidentCluster
-from tools.lab.cluster_view import ClusterView, until
-from tools.lab.migration import Migration
+from tools.lab.cluster_view import ClusterReader, until
+from tools.lab.migration import LabMigration
 
 TOPIC: Final = "orders"
 NO_SHRINKING: Final = {"replica.lag.time.max.ms": "60000"}
@@ -26,12 +26,12 @@ _HANGS: Final = "Unhandled error in RecoverMigrationStateFromZKEvent"
 
 
 @asynccontextmanager
-async def _migration(cluster: IncidentCluster) -> AsyncIterator[Migration]:
+async def _migration(cluster: IncidentCluster) -> AsyncIterator[LabMigration]:
     """The migration of a cluster that refold has handed back."""
     await cluster.hand_back()
     await cluster.until_controller_is_not(cluster.daemon_id)
-    async with ClusterView(cluster.connect) as view:
-        yield await Migration.prepared(cluster.lab, view)
+    async with ClusterReader(cluster.connect) as view:
+        yield await LabMigration.prepared(cluster.lab, view)
 
 
 async def kraft_epoch_above(cluster: IncidentCluster) -> None:

@@ -13,7 +13,7 @@ from controller.daemon.errors import DaemonError
 from controller.kafka_0_8 import znodes
 from controller.kafka_0_8.configuration import BrokerConfiguration
 from controller.kafka_0_8_broker.errors import Broker08Error
-from controller.kafka_0_8_broker.startup import BrokerSettings, run_broker
+from controller.kafka_0_8_broker.startup import Broker08Settings, run_broker
 from eventstore.errors import LogError
 from tools.kafka_0_8.options import REFUSED, ZooKeeper
 
@@ -64,7 +64,7 @@ def broker(
         checkpoint_interval_ms=checkpoint_interval_ms,
         retry_ms=retry_ms,
     )
-    settings = BrokerSettings(configuration, zookeeper, session_timeout_ms, data)
+    settings = Broker08Settings(configuration, zookeeper, session_timeout_ms, data)
     try:
         asyncio.run(run_broker(settings))
     except (Broker08Error, DaemonError, LogError) as error:

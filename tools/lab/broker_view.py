@@ -19,7 +19,7 @@ _DEBUGGING = -2
 (ListOffsetsRequest.DEBUGGING_REPLICA_ID of Kafka)."""
 
 
-class PartitionView(NamedTuple):
+class BrokerPartition(NamedTuple):
     """A partition; its leader is -1 if there is none."""
 
     leader: int
@@ -34,7 +34,7 @@ async def leaders(broker: KafkaBroker, topic: str) -> dict[int, int]:
     return {number: partition.leader for number, partition in known.items()}
 
 
-async def topics(broker: KafkaBroker) -> dict[str, dict[int, PartitionView]]:
+async def topics(broker: KafkaBroker) -> dict[str, dict[int, BrokerPartition]]:
     """All topics that the broker knows, with their partitions by number. Raises as `leaders`
     does."""
     return await _ask(broker, None)
@@ -69,7 +69,9 @@ async def _latest_offset(broker: KafkaBroker, topic: str, partition: int, replic
     return int(offset)
 
 
-async def _ask(broker: KafkaBroker, names: list[str] | None) -> dict[str, dict[int, PartitionView]]:
+async def _ask(
+    broker: KafkaBroker, names: list[str] | None
+) -> dict[str, dict[int, BrokerPartition]]:
     answer = await _metadata(broker, names)
     return {name: dict(map(_partition, found)) for _, name, _, found in answer.topics}
 
@@ -84,6 +86,6 @@ async def _send(broker: KafkaBroker, request: Any) -> Any:
         return await connection.send(request)
 
 
-def _partition(found: tuple[Any, ...]) -> tuple[int, PartitionView]:
+def _partition(found: tuple[Any, ...]) -> tuple[int, BrokerPartition]:
     _, number, leader, replicas, isr, *_ = found
-    return number, PartitionView(leader, list(replicas), set(isr))
+    return number, BrokerPartition(leader, list(replicas), set(isr))

@@ -16,11 +16,11 @@ Found = TypeVar("Found")
 _log = logging.getLogger(__name__)
 
 
-class ClusterView:
+class ClusterReader:
     """A reader with a separate ZooKeeper session; an async context manager.
 
-    `connect` may end with a chroot. After ZooKeeper was killed or paused, create a new ClusterView:
-    this client takes long to reconnect.
+    `connect` may end with a chroot. After ZooKeeper was killed or paused, create a new
+    ClusterReader: this client takes long to reconnect.
     """
 
     def __init__(self, connect: str) -> None:

@@ -41,7 +41,7 @@ class DeafConnection:
             server.close()
             self._close()
 
-    def deafen(self) -> None:
+    def answer_only_pings(self) -> None:
         """Answer pings only."""
         self._is_deaf = True
 

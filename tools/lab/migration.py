@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from controller.core import znodes
 from tools.lab.broker import KafkaBroker
-from tools.lab.cluster_view import ClusterView, until
+from tools.lab.cluster_view import ClusterReader, until
 from tools.lab.kraft import KraftController
 from tools.lab.lab import Lab
 
@@ -14,16 +14,16 @@ _SECONDS_MAX = 120.0
 _PROTOCOLS = "listener.security.protocol.map"
 
 
-class Migration:
+class LabMigration:
     """The brokers of a lab and the KRaft controller of their migration."""
 
-    def __init__(self, lab: Lab, view: ClusterView, controller: KraftController) -> None:
+    def __init__(self, lab: Lab, view: ClusterReader, controller: KraftController) -> None:
         self._lab = lab
         self._view = view
         self.controller = controller
 
     @classmethod
-    async def prepared(cls, lab: Lab, view: ClusterView, chroot: str = "") -> Self:
+    async def prepared(cls, lab: Lab, view: ClusterReader, chroot: str = "") -> Self:
         """The migration of the cluster in this chroot, with a controller that is formatted and not
         started."""
         controller = await lab.kraft_controller(chroot)

@@ -21,7 +21,7 @@ from tools.mutations.errors import MutationError
 from tools.mutations.functions import Function
 from tools.mutations.operators import mutants_of
 from tools.mutations.report import report
-from tools.mutations.run import Run, RunPlan
+from tools.mutations.run import MutationRun, RunPlan
 from tools.mutations.settings import read_settings
 from tools.mutations.suite import run_in_suite
 from tools.mutations.survivors import (
@@ -67,7 +67,7 @@ def main(
     try:
         settings = read_settings(root)
         with progress(what="mutants", every=1, line_s=_LINE_S) as report_progress:
-            run = Run(root, settings, jobs, report_progress)
+            run = MutationRun(root, settings, jobs, report_progress)
             if not write and (errors := list_errors(root)):
                 raise MutationError("\n".join(errors))
             listed, _ = by_short_name(read_survivors(root), run.functions)
@@ -99,7 +99,7 @@ def main(
     raise typer.Exit(int(not is_good))
 
 
-def _write(root: Path, run: Run, listed: Reviewed) -> Reviewed:
+def _write(root: Path, run: MutationRun, listed: Reviewed) -> Reviewed:
     """Write the list with what was tried until now, and return it."""
     everything = [mutant for one in run.functions for mutant in mutants_of(one)]
     listed = without_missing(listed, everything)

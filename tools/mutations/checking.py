@@ -6,7 +6,7 @@ from tools.mutations.errors import MutationError
 from tools.mutations.functions import Function, module_paths, read_functions
 from tools.mutations.operators import mutants_of
 from tools.mutations.rules import named_mutant, read_rules, target_of
-from tools.mutations.settings import Settings, read_settings
+from tools.mutations.settings import MutationSettings, read_settings
 from tools.mutations.survivors import by_short_name, missing_mutants, read_survivors
 
 
@@ -21,7 +21,7 @@ def list_errors(root: Path) -> list[str]:
     return errors + _rule_errors(root, settings, functions)
 
 
-def _rule_errors(root: Path, settings: Settings, functions: list[Function]) -> list[str]:
+def _rule_errors(root: Path, settings: MutationSettings, functions: list[Function]) -> list[str]:
     modules = module_paths(root, settings)
     errors = []
     for rule in read_rules(root).all:

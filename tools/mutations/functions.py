@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from tools.mutations.errors import MutationError
-from tools.mutations.settings import Settings
+from tools.mutations.settings import MutationSettings
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -40,7 +40,7 @@ class Function:
         return f"{self.name} {ast.dump(self.node)}"
 
 
-def read_functions(root: Path, settings: Settings) -> list[Function]:
+def read_functions(root: Path, settings: MutationSettings) -> list[Function]:
     """The functions of all modules in scope, each with an unambiguous short name.
 
     Raises MutationError for a module that does not exist and for a module that cannot be parsed.
@@ -54,7 +54,7 @@ def read_functions(root: Path, settings: Settings) -> list[Function]:
     return found
 
 
-def module_paths(root: Path, settings: Settings) -> list[tuple[Path, str]]:
+def module_paths(root: Path, settings: MutationSettings) -> list[tuple[Path, str]]:
     """The files in scope with their modules. Raises MutationError for a missing one."""
     found: dict[Path, str] = {}
     for name in settings.modules:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from types import CodeType
 
-from replay.diff.version.loaded_functions import LoadedFunctions, nested
+from replay.diff.version.loaded_functions import LoadedFunctions, nested_code
 from tools.mutations.errors import MutationError
 from tools.mutations.functions import Function
 from tools.mutations.operators import Mutant
@@ -61,7 +61,7 @@ def replace_value(module: str, name: str, expression: str) -> None:
 
 def _code_of(code: CodeType, function: Function) -> CodeType:
     """The function's code within that of its module."""
-    for one in nested(code):
+    for one in nested_code(code):
         if one.co_qualname == function.name and one.co_firstlineno == function.first_line:
             return one
     raise MutationError(f"{function.full_name} is not in its module")

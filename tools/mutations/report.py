@@ -4,12 +4,12 @@ from collections import Counter
 
 from rich.console import Console
 
-from tools.mutations.run import Result
+from tools.mutations.run import MutationResults
 from tools.mutations.suite import TIME_OUT
 from tools.mutations.survivors import MISSING, UNREVIEWED, Reviewed, reason_of, test_named
 
 
-def report(result: Result, listed: Reviewed, console: Console) -> bool:
+def report(result: MutationResults, listed: Reviewed, console: Console) -> bool:
     """Print a run's result. Return whether all surviving mutations are in the reviewed list."""
 
     def say(text: str) -> None:

@@ -22,7 +22,7 @@ RULES: Final = "tests/tools/mutations/rules.toml"
 RULES_MAX: Final = 200
 
 
-class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class MutationRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A required behaviour of the code, and a change that breaks the behaviour, which a test must
     notice.
 
@@ -57,12 +57,12 @@ class Rules(Struct, forbid_unknown_fields=True):
     """`rule`: a test must notice each. `planted`: changes for tools.planted_changes alone, because
     an operator makes them. `innocuous`: changes after which every decision is the same."""
 
-    rule: list[Rule] = []
-    planted: list[Rule] = []
-    innocuous: list[Rule] = []
+    rule: list[MutationRule] = []
+    planted: list[MutationRule] = []
+    innocuous: list[MutationRule] = []
 
     @property
-    def all(self) -> list[Rule]:
+    def all(self) -> list[MutationRule]:
         """The entries of all three."""
         return [*self.rule, *self.planted, *self.innocuous]
 
@@ -101,7 +101,7 @@ class Value(Struct, frozen=True):
 
 
 def target_of(
-    rule: Rule, functions: Sequence[Function], modules: Sequence[tuple[Path, str]]
+    rule: MutationRule, functions: Sequence[Function], modules: Sequence[tuple[Path, str]]
 ) -> Function | Value:
     """The object that a rule names. Raises MutationError, which names the rule."""
     try:
@@ -136,7 +136,7 @@ def _assigned_names(text: str) -> set[str]:
     return {one.id for one in targets if isinstance(one, ast.Name)}
 
 
-def apply(rule: Rule, target: Function | Value, imported: ImportedFunctions) -> None:
+def apply(rule: MutationRule, target: Function | Value, imported: ImportedFunctions) -> None:
     """Make the change in this process. Raises MutationError, or SyntaxError for a bad text."""
     if isinstance(target, Value):
         replace_value(target.module, target.name, rule.becomes)
@@ -145,7 +145,7 @@ def apply(rule: Rule, target: Function | Value, imported: ImportedFunctions) -> 
     imported.recompile(target)
 
 
-def change_tree(rule: Rule, target: Function) -> None:
+def change_tree(rule: MutationRule, target: Function) -> None:
     """Make the change in the function's syntax tree. Raises MutationError for a mutant or an
     expression that the function does not have, SyntaxError for a bad text."""
     if rule.mutant:
@@ -159,7 +159,7 @@ def change_tree(rule: Rule, target: Function) -> None:
     node.body = [_unchanged_function(node), *body]
 
 
-def _replace_expression(rule: Rule, target: Function) -> None:
+def _replace_expression(rule: MutationRule, target: Function) -> None:
     wanted = ast.dump(ast.parse(rule.expression, mode="eval").body)
     replacing = _Replacing(wanted, ast.parse(rule.becomes, mode="eval").body)
     replacing.visit(target.node)
@@ -184,7 +184,7 @@ class _Replacing(ast.NodeTransformer):
         return visited
 
 
-def named_mutant(rule: Rule, target: Function) -> Mutant:
+def named_mutant(rule: MutationRule, target: Function) -> Mutant:
     """The mutant that a rule names. Raises MutationError if the function does not have it."""
     mutant = next((one for one in mutants_of(target) if one.key == rule.mutant), None)
     if mutant is None:

@@ -24,18 +24,18 @@ from tools.mutations.operators import Mutant, mutants_of
 from tools.mutations.page_tests import Order, PageTests
 from tools.mutations.patching import ImportedFunctions
 from tools.mutations.rules import Value, apply, read_rules, target_of
-from tools.mutations.settings import Settings
+from tools.mutations.settings import MutationSettings
 from tools.mutations.suite import Suite
 from tools.mutations.survivors import SURVIVORS
-from tools.mutations.trials import Trial, Verdict, measure_tests, run_trials
+from tools.mutations.trials import Trial, TrialVerdict, measure_tests, run_trials
 
 _MAPS: Final = "build/mutations"
 
 
-class Result(Struct):
+class MutationResults(Struct):
     """The results of a run. `mutants` are those that were tried or that no test runs."""
 
-    mutants: list[tuple[Mutant, Verdict]] = field(default_factory=list)
+    mutants: list[tuple[Mutant, TrialVerdict]] = field(default_factory=list)
     outside_sample: dict[str, str] = field(default_factory=dict)
     """By the mutant's name: the test that noticed it, if none of its sample did."""
     cut_short: int = 0
@@ -79,17 +79,19 @@ class RunPlan(Struct):
         return sorted(found, key=lambda one: not self.test_for(one))
 
 
-class Run:
+class MutationRun:
     """A run in a process that has collected the suite."""
 
-    def __init__(self, root: Path, settings: Settings, jobs: int, progress: Progress) -> None:
+    def __init__(
+        self, root: Path, settings: MutationSettings, jobs: int, progress: Progress
+    ) -> None:
         self._root = root
         self._settings = settings
         self._jobs = jobs
         self._progress = progress
         self._modules = module_paths(root, settings)
         self.functions = read_functions(root, settings)
-        self.result = Result()
+        self.result = MutationResults()
         self._survivors = 0
 
     def __call__(self, suite: Suite, chosen: RunPlan) -> None:
@@ -192,7 +194,7 @@ class Run:
                     yield trial
                 else:
                     self.result.uncovered += 1
-                    self._add(mutant, Verdict(""), len(mutants))
+                    self._add(mutant, TrialVerdict(""), len(mutants))
 
         try:
             for trial, verdict in run_trials(suite, coverage_map, trials(), self._jobs):
@@ -207,7 +209,7 @@ class Run:
             # A run that is stopped writes these, too.
             for mutant in unnoticed:
                 noticed_by = self.result.outside_sample.get(mutant.name, "")
-                self._add(mutant, Verdict(noticed_by), len(mutants))
+                self._add(mutant, TrialVerdict(noticed_by), len(mutants))
                 page_tests.noticed(noticed_by)
 
     def _try_other_tests(
@@ -245,7 +247,7 @@ class Run:
                 noticed[by_trial[id(trial)].name] = verdict.noticed_by
         self.result.cut_short = len(cut_short - noticed.keys())
 
-    def _add(self, mutant: Mutant, verdict: Verdict, total: int) -> None:
+    def _add(self, mutant: Mutant, verdict: TrialVerdict, total: int) -> None:
         self.result.mutants.append((mutant, verdict))
         self._survivors += verdict.is_survivor
         done = len(self.result.mutants)

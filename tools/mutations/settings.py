@@ -9,7 +9,7 @@ from msgspec import Struct
 from tools.mutations.errors import MutationError
 
 
-class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+class MutationSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The code that is mutated, and the tests that have to notice.
 
     `modules` are modules and packages, by their dotted names; `without` are those of them that are
@@ -26,14 +26,14 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Tools(Struct):
-    mutations: Settings
+    mutations: MutationSettings
 
 
 class _Project(Struct):
     tool: _Tools
 
 
-def read_settings(root: Path) -> Settings:
+def read_settings(root: Path) -> MutationSettings:
     """The settings of a source tree. Raises MutationError for missing or bad ones."""
     try:
         content = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))

@@ -36,7 +36,7 @@ class Trial(Struct):
     tests: Sequence[str]
 
 
-class Verdict(Struct):
+class TrialVerdict(Struct):
     """`noticed_by`: the test that failed, or `TIME_OUT`, or empty. `error`: it cannot be tried."""
 
     noticed_by: str
@@ -113,7 +113,7 @@ def measure_tests(
 
 def run_trials(
     suite: Suite, coverage_map: CoverageMap, trials: Iterable[Trial], jobs: int
-) -> Iterator[tuple[Trial, Verdict]]:
+) -> Iterator[tuple[Trial, TrialVerdict]]:
     """Run trials in their order, `jobs` at a time; yields each when it ends.
 
     `trials` is read only as fast as they run.
@@ -165,8 +165,8 @@ def _ready(at_work: dict[Connection, tuple[_Fork, Trial]]) -> list[Connection]:
     return ready or [one for one, (fork, _) in at_work.items() if fork.started < late]
 
 
-def _verdict(data: bytes | None) -> Verdict:
+def _verdict(data: bytes | None) -> TrialVerdict:
     if data is None:
-        return Verdict(TIME_OUT)
+        return TrialVerdict(TIME_OUT)
     outcome = msgspec.msgpack.decode(data, type=TrialResult)
-    return Verdict(outcome.failed, outcome.error)
+    return TrialVerdict(outcome.failed, outcome.error)

@@ -41,10 +41,10 @@ class Help(NamedTuple):
 
 def page() -> str:
     """The whole page."""
-    return "\n".join([_HEAD, *map(_section, helps())])
+    return "\n".join([_HEAD, *map(_section, command_helps())])
 
 
-def helps(width: int = _WIDTH) -> Iterator[Help]:
+def command_helps(width: int = _WIDTH) -> Iterator[Help]:
     """All commands in the order of `refold --help`, each group before its sub-commands."""
     settings: Any = {"max_content_width": width, "terminal_width": width, "color": False}
     return _helps_of(get_command(app), ("refold",), None, settings)

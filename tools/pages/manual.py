@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tools.pages.commands import Help, helps
+from tools.pages.commands import Help, command_helps
 
 _HEAD: Final = """\
 .\\" Generated from the commands by `python -m tools.pages --write`.
@@ -27,7 +27,7 @@ Settings; see docs/settings.md.
 
 def page() -> str:
     """The whole page, for man."""
-    return "".join([_HEAD, *map(_section, helps()), _END])
+    return "".join([_HEAD, *map(_section, command_helps()), _END])
 
 
 def _section(help: Help) -> str:

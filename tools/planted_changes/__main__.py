@@ -18,7 +18,7 @@ from replay.diff.logs import open_logs
 from replay.errors import ReplayError
 from tools.mutations.errors import MutationError
 from tools.mutations.functions import Function, module_paths, read_functions
-from tools.mutations.rules import Rule, Value, read_rules, target_of
+from tools.mutations.rules import MutationRule, Value, read_rules, target_of
 from tools.mutations.settings import read_settings
 from tools.planted_changes.comparing import Comparer, measure
 from tools.planted_changes.verdicts import Verdict, table
@@ -30,7 +30,7 @@ _errors: Final = Console(stderr=True)
 
 
 class _Change(msgspec.Struct, frozen=True):
-    rule: Rule
+    rule: MutationRule
     target: Function | Value
     is_innocuous: bool
 

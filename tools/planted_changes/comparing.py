@@ -19,9 +19,9 @@ from replay.diff.messages import FoldLog
 from replay.diff.processes import VersionProcess
 from replay.diff.references import Version
 from tools.mutations.functions import Function
-from tools.mutations.rules import Rule, Value
+from tools.mutations.rules import MutationRule, Value
 from tools.planted_changes.planting import PlantedChange, changed_copy, planted
-from tools.planted_changes.verdicts import Outcome, Verdict, outcome_of
+from tools.planted_changes.verdicts import PlantedOutcome, Verdict, outcome_of
 
 _FIRST_LOGS: Final = 2
 """This many logs are compared first, then four times as many. Most changes are found in one of the
@@ -60,7 +60,7 @@ class Comparer:
         self._source: CoreSource = read_core(root / "controller" / "core")
 
     async def try_change(
-        self, rule: Rule, target: Function | Value, *, is_innocuous: bool
+        self, rule: MutationRule, target: Function | Value, *, is_innocuous: bool
     ) -> Verdict:
         """Make a change, and compare. Raises MutationError for a change that cannot be made."""
         started = time.monotonic()
@@ -73,14 +73,14 @@ class Comparer:
                 verdict = await self._verdict_for_logs(
                     rule, change, head, logs, is_innocuous=is_innocuous
                 )
-                if verdict.outcome in (Outcome.FOUND, Outcome.FAILED):
+                if verdict.outcome in (PlantedOutcome.FOUND, PlantedOutcome.FAILED):
                     break
         assert verdict is not None, "there is at least one comparison"
         return structs.replace(verdict, seconds=time.monotonic() - started)
 
     async def _verdict_for_logs(
         self,
-        rule: Rule,
+        rule: MutationRule,
         change: PlantedChange,
         head: Path,
         logs: Sequence[GivenLog],
@@ -88,7 +88,7 @@ class Comparer:
         is_innocuous: bool,
     ) -> Verdict:
         """The verdict for some of the logs."""
-        verdict = Verdict(rule.rule, rule.function or rule.value, rule.diff, Outcome.FAILED)
+        verdict = Verdict(rule.rule, rule.function or rule.value, rule.diff, PlantedOutcome.FAILED)
         report = await self._report(head, logs)
         if isinstance(report, str):
             return structs.replace(verdict, error=report)

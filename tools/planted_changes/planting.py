@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from tools.mutations.functions import Function, functions_of
-from tools.mutations.rules import Rule, Value, change_tree
+from tools.mutations.rules import MutationRule, Value, change_tree
 
 _PACKAGES: Final = ("eventstore", "replay")
 _CHANGED_PACKAGE: Final = "controller"
@@ -31,7 +31,7 @@ class PlantedChange(Struct, frozen=True):
         return self.path.relative_to(_CORE).as_posix()
 
 
-def planted(rule: Rule, target: Function | Value, root: Path) -> PlantedChange:
+def planted(rule: MutationRule, target: Function | Value, root: Path) -> PlantedChange:
     """The file with the change. Raises MutationError, SyntaxError."""
     text = target.path.read_text(encoding="utf-8")
     path = target.path.relative_to(root)
@@ -40,7 +40,7 @@ def planted(rule: Rule, target: Function | Value, root: Path) -> PlantedChange:
     return _with_function(rule, target, path, text)
 
 
-def _with_function(rule: Rule, target: Function, path: Path, text: str) -> PlantedChange:
+def _with_function(rule: MutationRule, target: Function, path: Path, text: str) -> PlantedChange:
     # The syntax tree is changed, so this is a separate one.
     [function] = [
         one
@@ -69,7 +69,7 @@ def _lines_of_change(text: str, first: int, count: int) -> frozenset[int]:
     return frozenset(lines)
 
 
-def _with_value(rule: Rule, target: Value, path: Path, text: str) -> PlantedChange:
+def _with_value(rule: MutationRule, target: Value, path: Path, text: str) -> PlantedChange:
     """The value is assigned again, directly after its assignment."""
     lines = text.splitlines()
     end = next(

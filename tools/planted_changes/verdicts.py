@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from tools.mutations.rules import Rule
+from tools.mutations.rules import MutationRule
 from tools.planted_changes.planting import PlantedChange
 
 
-class Outcome(StrEnum):
+class PlantedOutcome(StrEnum):
     """The outcome for a change."""
 
     FOUND = "found"
@@ -26,14 +26,14 @@ class Outcome(StrEnum):
 
 
 _NAMED: Final = {
-    "uncovered": Outcome.UNCOVERED,
-    "one_sided": Outcome.ONE_SIDED,
-    "undistinguished": Outcome.UNDISTINGUISHED,
+    "uncovered": PlantedOutcome.UNCOVERED,
+    "one_sided": PlantedOutcome.ONE_SIDED,
+    "undistinguished": PlantedOutcome.UNDISTINGUISHED,
 }
 """The outcomes by the part of the report that names the change."""
-_GOOD: Final = (Outcome.FOUND, Outcome.CLEAN, *_NAMED.values())
+_GOOD: Final = (PlantedOutcome.FOUND, PlantedOutcome.CLEAN, *_NAMED.values())
 _CHANGE_MAX: Final = 78
-_WIDTH: Final = max(len(one.value) for one in Outcome)
+_WIDTH: Final = max(len(one.value) for one in PlantedOutcome)
 
 
 class Verdict(Struct, frozen=True):
@@ -43,7 +43,7 @@ class Verdict(Struct, frozen=True):
     change: str
     place: str
     expected: str
-    outcome: Outcome
+    outcome: PlantedOutcome
     rules: tuple[str, ...] = ()
     logs: int = 0
     seconds: float = 0
@@ -56,27 +56,27 @@ class Verdict(Struct, frozen=True):
 
 
 def outcome_of(
-    rule: Rule, change: PlantedChange, report: dict[str, Any], *, is_innocuous: bool
-) -> tuple[Outcome, tuple[str, ...]]:
+    rule: MutationRule, change: PlantedChange, report: dict[str, Any], *, is_innocuous: bool
+) -> tuple[PlantedOutcome, tuple[str, ...]]:
     """The outcome of a comparison, whose `report` is `refold diff --format json`, and the rules
     that differ. An innocuous change may cause harmless reorderings. A version that never stops is
     found by the error that names it, and one that does not agree with itself by that."""
     groups = [one for one in report["groups"] if not one["is_harmless"]]
     rules = tuple(dict.fromkeys(map(_rule_of, groups)))
     if not is_innocuous and any(rule.diff in one for one in (*rules, *report["errors"])):
-        return Outcome.FOUND, rules
+        return PlantedOutcome.FOUND, rules
     if report["nondeterminism"]:
-        return (Outcome.FALSE_ALARM if is_innocuous else Outcome.FOUND), rules
+        return (PlantedOutcome.FALSE_ALARM if is_innocuous else PlantedOutcome.FOUND), rules
     if report["errors"] and not groups:
-        return Outcome.FAILED, rules
+        return PlantedOutcome.FAILED, rules
     if is_innocuous:
-        return (Outcome.FALSE_ALARM if groups else Outcome.CLEAN), rules
+        return (PlantedOutcome.FALSE_ALARM if groups else PlantedOutcome.CLEAN), rules
     if groups:
-        return Outcome.OTHER_RULE, rules
+        return PlantedOutcome.OTHER_RULE, rules
     for part, outcome in _NAMED.items():
         if any(_names(one, change) for one in report[part]):
             return outcome, rules
-    return Outcome.MISSED, rules
+    return PlantedOutcome.MISSED, rules
 
 
 def _rule_of(group: dict[str, Any]) -> str:

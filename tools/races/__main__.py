@@ -13,7 +13,7 @@ import typer
 
 from tests.races.catalogue import DEFECTS
 from tools.races.search import Searchers
-from tools.races.table import HEADER, PAGE, Row, line, write_table
+from tools.races.table import HEADER, PAGE, RaceRow, line, write_table
 
 _UNUSABLE = 2
 
@@ -55,7 +55,7 @@ def main(
                 shrunk = searchers.shrink(id_, found.case, invariant, shrink_seconds)
                 if save is not None:
                     searchers.save(id_, shrunk.case, save / id_)
-            row = Row.from_search(id_, found, shrunk)
+            row = RaceRow.from_search(id_, found, shrunk)
             rows.append(row)
             typer.echo(msgspec.json.encode(row).decode() if json else line(row))
             sys.stdout.flush()

@@ -46,7 +46,7 @@ _WITH_STANDBY_EVERY: Final = 5
 """Every fifth other job has a standby, again with each strategy."""
 
 
-class SearchResult(Struct):
+class RaceSearchResult(Struct):
     """The result of one worker, or of all.
 
     - `runs`, `reached`: how many runs there were, and how many had what the race needs
@@ -93,7 +93,7 @@ class Searchers:
         self._stop.set()
         self._pool.shutdown()
 
-    def search(self, defect: str, seed: int, seconds: float) -> SearchResult:
+    def search(self, defect: str, seed: int, seconds: float) -> RaceSearchResult:
         """Explore until the defect is found, at most for `seconds` of each worker's processor time,
         which depends less on the machine's other work than elapsed time."""
         self._stop.clear()
@@ -101,7 +101,7 @@ class Searchers:
             self._pool.submit(_search, defect, seed, first, self._workers, seconds)
             for first in range(self._workers)
         ]
-        total = SearchResult()
+        total = RaceSearchResult()
         for one in (task.result() for task in tasks):
             total.runs += one.runs
             total.reached += one.reached
@@ -140,8 +140,8 @@ def _warm_up(_: int) -> None:
     time.sleep(0.5)
 
 
-def _search(defect: str, seed: int, first: int, step: int, seconds: float) -> SearchResult:
-    result, began, has_reached = SearchResult(), time.process_time(), False
+def _search(defect: str, seed: int, first: int, step: int, seconds: float) -> RaceSearchResult:
+    result, began, has_reached = RaceSearchResult(), time.process_time(), False
 
     def may_go_on() -> bool:
         return time.process_time() - began < seconds and not _stop.is_set()
@@ -191,7 +191,9 @@ def _start_of(job: int) -> ExplorationStart:
     return _START
 
 
-def confirm(defect: str, found: ViolationFound, result: SearchResult, *, has_reached: bool) -> bool:
+def confirm(
+    defect: str, found: ViolationFound, result: RaceSearchResult, *, has_reached: bool
+) -> bool:
     """Confirm that a violation shows the race: it is of an invariant that the race lists, the run
     has what the race needs, and the code without the defect does not break the same invariant.
     Otherwise count the violation in `result`, and return False."""

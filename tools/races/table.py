@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from tools.races.search import SearchResult, ShrunkCase
+from tools.races.search import RaceSearchResult, ShrunkCase
 
 _COLUMNS: Final = (
     "race",
@@ -28,7 +28,7 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "races-found.md"
 _TABLE: Final = re.compile(r"^\| race \|.*?(?=^\Z|^[^|])", re.MULTILINE | re.DOTALL)
 
 
-class Row(Struct):
+class RaceRow(Struct):
     """One race. `inputs`: after shrinking; `text`: the violation of the shrunk run; `instead`: the
     violations that do not show the race, by invariant."""
 
@@ -46,7 +46,9 @@ class Row(Struct):
     text: str = ""
 
     @classmethod
-    def from_search(cls, id_: str, searched: SearchResult, shrunk: ShrunkCase | None) -> "Row":
+    def from_search(
+        cls, id_: str, searched: RaceSearchResult, shrunk: ShrunkCase | None
+    ) -> "RaceRow":
         """The row of a race."""
         violation = shrunk.violation if shrunk is not None else searched.violation
         return cls(
@@ -65,7 +67,7 @@ class Row(Struct):
         )
 
 
-def line(row: Row) -> str:
+def line(row: RaceRow) -> str:
     """The line of a race."""
     cells = (
         row.id,
@@ -82,7 +84,7 @@ def line(row: Row) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _verdict(row: Row) -> str:
+def _verdict(row: RaceRow) -> str:
     if row.found or not row.instead:
         return "yes" if row.found else "no"
     return f"no: {', '.join(sorted(row.instead))} broken instead"
@@ -92,7 +94,7 @@ def _counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
 
 
-def write_table(page: Path, rows: Sequence[Row]) -> None:
+def write_table(page: Path, rows: Sequence[RaceRow]) -> None:
     """Replace the table of a page."""
     table = "\n".join([HEADER, *map(line, rows)])
     text = page.read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from tools.recordings.brokers import Logging
 from tools.recordings.mixes import MIXES
 from tools.recordings.recording import pack
 from tools.recordings.recording import record as record_incident
-from tools.recordings.setup import PROTOCOLS, Options
+from tools.recordings.setup import PROTOCOLS, SetupOptions
 
 app = typer.Typer(no_args_is_help=True, help=__doc__)
 
@@ -33,7 +33,7 @@ def record(
     """Record one incident."""
     if mix not in MIXES or kafka not in PROTOCOLS or out.exists():
         raise typer.BadParameter("unknown mix, unknown Kafka version, or the folder exists already")
-    options = Options(
+    options = SetupOptions(
         seed=seed,
         mix=mix,
         seconds=seconds,

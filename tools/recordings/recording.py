@@ -19,7 +19,7 @@ from tools.recordings.mixes import MIXES
 from tools.recordings.operations.servers import restore_log_dirs
 from tools.recordings.operations.settings import UNLIMITED, set_rate
 from tools.recordings.recorded_cluster import RecordedCluster
-from tools.recordings.setup import Options, draw_setup
+from tools.recordings.setup import SetupOptions, draw_setup
 
 _IN_SYNC_SECONDS_MAX = 40.0
 _QUIET_SECONDS = 4.0
@@ -27,7 +27,7 @@ _QUIET_SECONDS_MAX = 30.0
 _POLL_SECONDS = 0.5
 
 
-async def record(options: Options, folder: Path) -> None:
+async def record(options: SetupOptions, folder: Path) -> None:
     """Record an incident into the existing folder `folder`.
 
     An error of the script is stored in scenario.json, with everything recorded so far.

@@ -18,7 +18,7 @@ _CHROOTS = ("", "", "", "/kafka", "/prod/k1")
 
 
 @dataclass(frozen=True)
-class Options:
+class SetupOptions:
     """The options of a user; None is drawn from the seed."""
 
     seed: int
@@ -67,7 +67,7 @@ class Setup:
         }
 
 
-def draw_setup(options: Options, rng: Random, changes: Mapping[str, Any]) -> Setup:
+def draw_setup(options: SetupOptions, rng: Random, changes: Mapping[str, Any]) -> Setup:
     """The cluster of a seed; `changes` are fields of Setup that the mix fixes, such as `config`."""
     protocols = PROTOCOLS[options.kafka]
     return Setup(

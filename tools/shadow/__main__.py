@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, get_args
 
 import typer
 
-from tools.shadow.incident import Follows, Outcome, ShadowTimeout, shadow_incident
+from tools.shadow.incident import Follows, ShadowOutcome, ShadowTimeout, shadow_incident
 
 _TIMEOUT: Final = 3
 
@@ -78,7 +78,7 @@ def _explained_text(side: Mapping[str, Any]) -> str:
     return f"{count} ({'; '.join(texts)})" if count else "0"
 
 
-def _print(outcome: Outcome) -> None:
+def _print(outcome: ShadowOutcome) -> None:
     summary = outcome.summary
     for name in ("decisions", "agreed", "differs", "missing", "extra", "inputs", "warm"):
         typer.echo(f"{name}: {summary[name]}")

@@ -20,7 +20,7 @@ from tools.lab.refold import command
 from tools.recordings.mixes import MIXES
 from tools.recordings.recorded_cluster import RecordedCluster
 from tools.recordings.recording import bring_back
-from tools.recordings.setup import Options, draw_setup
+from tools.recordings.setup import SetupOptions, draw_setup
 
 MIX: Final = "shadow"
 Follows = Literal["txnlog", "txnlog and logs", "watches"]
@@ -36,7 +36,7 @@ class ShadowTimeout(Exception):
     """A shadow did not begin to follow the cluster, or did not end, in time."""
 
 
-class Outcome(NamedTuple):
+class ShadowOutcome(NamedTuple):
     """The exit status and the summary of the shadow, its messages, and what it did in ZooKeeper."""
 
     status: int
@@ -65,12 +65,12 @@ class Outcome(NamedTuple):
 
 async def shadow_incident(
     folder: Path, seed: int, seconds: float, follows: Sequence[Follows], protocol: str = "3.9"
-) -> list[Outcome]:
+) -> list[ShadowOutcome]:
     """Run the incident in the existing folder `folder`, with a shadow for each of `follows`. Raises
     ShadowTimeout."""
     rng = Random(f"{MIX} {seed}")
     mix = MIXES[MIX]
-    options = Options(
+    options = SetupOptions(
         seed=seed,
         mix=MIX,
         seconds=seconds,
@@ -97,12 +97,12 @@ async def shadow_incident(
         return [await _outcome(one, versioned, stop_seconds) for one in shadows]
 
 
-async def _outcome(shadow: "ShadowProcess", versioned: Path, stop_seconds: float) -> Outcome:
+async def _outcome(shadow: "ShadowProcess", versioned: Path, stop_seconds: float) -> ShadowOutcome:
     status = await shadow.stop(stop_seconds)
     summary, messages = shadow.summary(), shadow.messages()
     sessions = {int(one["session"], 16) for one in messages if "session" in one}
     transactions = [one for one in _transactions(versioned) if one.session in sessions]
-    return Outcome(status, summary, messages, transactions, Path(summary["logs"][-1]))
+    return ShadowOutcome(status, summary, messages, transactions, Path(summary["logs"][-1]))
 
 
 def _options(cluster: RecordedCluster, follows: Follows, versioned: Path) -> list[str]:

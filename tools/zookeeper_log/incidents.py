@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from replay.stock_clusters.broker_logs.reading import BrokerLogs
-from replay.stock_clusters.imports.decisions import Decisions
+from replay.stock_clusters.imports.decisions import DecisionClassifier
 from replay.stock_clusters.imports.kafka_root import find_kafka
 from replay.stock_clusters.imports.logged_requests import LOGS, LoggedRequests
 from replay.stock_clusters.imports.terms import Terms
@@ -36,7 +36,7 @@ class IncidentTransactions:
         self.chroot = find_kafka(self.state.tree, following, None).chroot
         self.terms = Terms(self.chroot, self.state.tree)
         requests = LoggedRequests(BrokerLogs(source.broker_logs, UTC).events(LOGS))
-        self.decisions = Decisions(self.chroot, self.state.tree, self.terms, requests)
+        self.decisions = DecisionClassifier(self.chroot, self.state.tree, self.terms, requests)
 
     def __iter__(self) -> Iterator[Transaction]:
         for transaction in self._source.transactions(self.state.zxid):

@@ -10,9 +10,9 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from controller.api.cluster_metadata import (
+    AnnouncedPartition,
     ClusterMetadata,
     MetadataQuery,
-    PartitionMetadata,
     RequestedTopic,
     TopicMetadata,
 )
@@ -150,7 +150,7 @@ def _topic(module: Any, version: int, topic: TopicMetadata) -> Any:
     return make_entity(module.MetadataResponseTopic, fields)
 
 
-def _partition(module: Any, version: int, partition: PartitionMetadata) -> Any:
+def _partition(module: Any, version: int, partition: AnnouncedPartition) -> Any:
     error, replicas, isr = partition.error, partition.replicas, partition.isr
     if error == LISTENER_NOT_FOUND and version < _FIRST_LISTENER_ERROR:
         error = LEADER_NOT_AVAILABLE

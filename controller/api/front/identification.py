@@ -7,7 +7,7 @@ from collections.abc import Callable
 from controller.api.endpoint_security import EndpointSecurity
 from controller.api.front.connection import SECURED_VERSIONS
 from controller.api.front.daemon_queries import DaemonQueries
-from controller.api.front.sasl import Lookup, SaslLogin
+from controller.api.front.sasl import ClientLogin, Lookup
 from controller.api.front.session import ClientSession
 from controller.api.messages import ReadCredential
 from controller.core.api_requests.received_request import ANONYMOUS, ClientIdentity
@@ -72,8 +72,8 @@ class Identification:
             return ClientSession(None)
         if self._security.mechanisms:
 
-            def new_login() -> SaslLogin:
-                return SaslLogin(self._security, SECURED_VERSIONS, self._lookup, reader, writer)
+            def new_login() -> ClientLogin:
+                return ClientLogin(self._security, SECURED_VERSIONS, self._lookup, reader, writer)
 
             login = await new_login().log_in()
             return ClientSession(ClientIdentity(login.principal, address), login, new_login)

@@ -44,7 +44,7 @@ class Login(NamedTuple):
     expires_at: float | None
 
 
-class SaslLogin:
+class ClientLogin:
     """One login. Frames before its end are small, so that strangers cannot fill the memory."""
 
     def __init__(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from controller.api.errors import SessionEnded
-from controller.api.front.sasl import Login, SaslLogin
+from controller.api.front.sasl import ClientLogin, Login
 from controller.core.api_requests.received_request import ClientIdentity
 from controller.wire.client_requests import RequestHead
 from controller.wire.sasl import SASL_HANDSHAKE
@@ -21,7 +21,7 @@ class ClientSession:
         self,
         client: ClientIdentity | None,
         login: Login | None = None,
-        new_login: Callable[[], SaslLogin] | None = None,
+        new_login: Callable[[], ClientLogin] | None = None,
     ) -> None:
         self.client = client
         self._login = login
@@ -44,7 +44,7 @@ class ClientSession:
         return False
 
     async def renew(self, head: RequestHead, frame: bytes) -> None:
-        """Carry out a new login, which a SaslHandshake begins. Raises as SaslLogin does."""
+        """Carry out a new login, which a SaslHandshake begins. Raises as ClientLogin does."""
         assert self._login is not None
         assert self._new_login is not None
         self._renewed_at = asyncio.get_running_loop().time()

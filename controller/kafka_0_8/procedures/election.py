@@ -29,7 +29,7 @@ from controller.kafka_0_8.procedures.leadership import (
 )
 from controller.kafka_0_8.procedures.reading import read_znodes
 from controller.kafka_0_8.state import NO_EPOCH, Partition
-from controller.kafka_0_8.znodes import Isr, Leader
+from controller.kafka_0_8.znodes import Isr, LeaderZnode
 
 _RACED: Final = (
     OK,
@@ -159,7 +159,9 @@ async def _follow(broker: Broker, partition: Partition, found: ZnodeColumns) -> 
         await _won(broker, partition, found, leader)
 
 
-async def _won(broker: Broker, partition: Partition, found: ZnodeColumns, leader: Leader) -> None:
+async def _won(
+    broker: Broker, partition: Partition, found: ZnodeColumns, leader: LeaderZnode
+) -> None:
     """This session created the znode; the reply to that or to a later transaction was lost."""
     topic, number = partition.name
     if found.errors[_ISR] == NO_NODE and broker.configuration.rules > THIRD_RULES:
@@ -285,7 +287,7 @@ async def _candidacy(
     content = znodes.write_isr(Isr(isr, epoch))
     version = found.versions[_ISR]
     path = znodes.isr_path(*partition.name)
-    leader = znodes.write_leader(Leader(broker.id, epoch))
+    leader = znodes.write_leader(LeaderZnode(broker.id, epoch))
     has_epoch = found.errors[_EPOCH] == OK
     operations: list[WriteOperation] = [
         SetData(znodes.EPOCH, znodes.write_epoch(epoch), found.versions[_EPOCH])

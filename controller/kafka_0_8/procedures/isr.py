@@ -23,7 +23,7 @@ _DOES_NOT_JOIN: Final = "does_not_join"
 def check_lag(broker: Broker) -> None:
     """The timer fired: have the ISRs without lagging followers written; go on while leader."""
     broker.timers.pop(ISR_TIMER, None)
-    led = broker.led()
+    led = broker.led_partitions()
     for partition in led:
         if lagging(broker, partition):
             broker.enqueue(IsrChange(*partition.name))

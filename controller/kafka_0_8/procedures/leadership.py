@@ -15,13 +15,13 @@ from controller.kafka_0_8.procedures.reading import read_znodes
 from controller.kafka_0_8.procedures.reassignment import read_reassignment
 from controller.kafka_0_8.records import commit, refuse_queued, send_fetch
 from controller.kafka_0_8.state import Partition
-from controller.kafka_0_8.znodes import Leader, StateChange
+from controller.kafka_0_8.znodes import LeaderZnode, StateChange
 
 LEADER: Final = "leader"
 """The code of the notice that a leadership begins."""
 
 
-class LogState:
+class LogOutcome:
     """The awaited outcome of a command for a log."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ async def _start_followers(broker: Broker, partition: Partition) -> None:
         await write(broker, requests, Reason(rules.START_FOLLOWERS))
 
 
-async def become_follower(broker: Broker, partition: Partition, leader: Leader) -> None:
+async def become_follower(broker: Broker, partition: Partition, leader: LeaderZnode) -> None:
     """Follow a leader: truncate the log and fetch from its end (F-01)."""
     if (partition.leader, partition.epoch) == leader and partition.address:
         return
@@ -130,7 +130,7 @@ async def _address_of(broker: Broker, partition: Partition, leader: int) -> str:
 async def truncate(broker: Broker, partition: Partition, offset: int, rule: str) -> None:
     """Remove the records of the local log from `offset` on."""
     id = broker.issue(TruncateLog(*partition.name, offset), Reason(rule))
-    truncated: LogState = await suspend(Wait(id, LogState()))
+    truncated: LogOutcome = await suspend(Wait(id, LogOutcome()))
     partition.local.leo = truncated.leo
     partition.local.hw = min(partition.local.hw, truncated.leo)
 

@@ -46,7 +46,7 @@ _UNUSABLE: Final = "unusable_reassignment"
 async def read_reassignments(broker: Broker, rule: str) -> None:
     """The children of the reassigned partitions changed, or could not be read (S-12): read those
     that this broker leads. `rule`: the reason of the reads."""
-    led = broker.led()
+    led = broker.led_partitions()
     if broker.configuration.rules <= SECOND_RULES:
         for partition in led:
             if broker.partitions.get(partition.name) is partition and partition.is_leader:

@@ -14,7 +14,7 @@ from controller.kafka_0_8.commands import DeleteLog, OpenLog
 from controller.kafka_0_8.configuration import SECOND_RULES
 from controller.kafka_0_8.events import LogDeleted
 from controller.kafka_0_8.procedures.election import elect_or_follow, watch_leader
-from controller.kafka_0_8.procedures.leadership import LogState, step_down
+from controller.kafka_0_8.procedures.leadership import LogOutcome, step_down
 from controller.kafka_0_8.procedures.reading import children_of, read_znodes
 from controller.kafka_0_8.state import Name, Partition
 from controller.kafka_0_8.znodes import StateChange
@@ -47,7 +47,7 @@ async def start_replica(broker: Broker, name: Name) -> bool:
         partition = _replace_partition(broker, partition, czxid)
     if not partition.is_open:
         id = broker.issue(OpenLog(*name, czxid), Reason(rules.OPEN_LOG))
-        opened: LogState = await suspend(Wait(id, LogState()))
+        opened: LogOutcome = await suspend(Wait(id, LogOutcome()))
         partition.local.leo = opened.leo
         partition.local.hw = min(max(partition.local.hw, opened.hw), opened.leo)
         partition.is_open = True

@@ -38,7 +38,12 @@ from controller.operator.reassignment.documents import (
     format_partitions,
 )
 from controller.operator.reassignment.errors import ReassignmentRefused
-from controller.operator.reassignment.report import NOT_DONE_YET, Report, pending_list, pending_map
+from controller.operator.reassignment.report import (
+    NOT_DONE_YET,
+    ProgressReport,
+    pending_list,
+    pending_map,
+)
 from controller.operator.reassignment.steps import Alter, Write
 from controller.operator.reassignment.submission import check_is_refold
 from controller.operator.reassignment.throttling import clear_throttles, steps_to_clear
@@ -50,7 +55,7 @@ _CANCEL_REMAINS = (
 
 
 async def cancel_all(
-    cluster: ClusterConnection, report: Report, *, force: bool = False, dry_run: bool
+    cluster: ClusterConnection, report: ProgressReport, *, force: bool = False, dry_run: bool
 ) -> None:
     """Roll back everything in /admin/reassign_partitions, see KB 14.2. Without pending
     reassignments nothing is created. `force`: do not wait until enough originals are in sync.
@@ -70,7 +75,7 @@ async def cancel_all(
     }
     report.data["rolled_back"] = pending_list(state, going_back)
     if not entries:
-        report.say(f"There are no pending reassignments in {znodes.REASSIGN_PARTITIONS}.")
+        report.print_line(f"There are no pending reassignments in {znodes.REASSIGN_PARTITIONS}.")
         others = [one for one in state.moving if state.route(one)]
         if others:
             report.warn(
@@ -84,7 +89,9 @@ async def cancel_all(
     if signal is None:
         _report_existing_cancel(report, state, entries)
         return
-    report.say(f"Rolling back the current pending reassignments {pending_map(state, going_back)}")
+    report.print_line(
+        f"Rolling back the current pending reassignments {pending_map(state, going_back)}"
+    )
     if force:
         _warn_force(report, state, going_back)
     if dry_run:
@@ -98,7 +105,7 @@ async def cancel_all(
         raise ReassignmentRefused(
             f"{REASSIGN_CANCEL} could not be written (ZooKeeper code {error})"
         )
-    report.say("Successfully submitted cancellation of reassignments.")
+    report.print_line("Successfully submitted cancellation of reassignments.")
     report.awaited = {one: state.origin(one) for one in going_back}
     report.brokers = _brokers(state, going_back)
     if state.controller.kind is ControllerKind.NONE:
@@ -166,7 +173,7 @@ async def _write(cluster: ClusterConnection, state: ClusterState, *, force: bool
     raise ReassignmentRefused(f"{REASSIGN_CANCEL} keeps being changed by another writer: try later")
 
 
-def _warn_force(report: Report, state: ClusterState, entries: Entries) -> None:
+def _warn_force(report: ProgressReport, state: ClusterState, entries: Entries) -> None:
     report.warn(
         "--force: replicas that are not originals leave the ISR although fewer than "
         f"min({MIN_INSYNC_REPLICAS}, number of originals) originals are in sync. Until "
@@ -188,7 +195,7 @@ def _warn_force(report: Report, state: ClusterState, entries: Entries) -> None:
             )
 
 
-def _report_existing_cancel(report: Report, state: ClusterState, entries: Entries) -> None:
+def _report_existing_cancel(report: ProgressReport, state: ClusterState, entries: Entries) -> None:
     """The creation of the znode cancels: entries submitted while it exists wait instead."""
     report.status = NOT_DONE_YET
     report.awaited = {one: state.origin(one) for one in entries}
@@ -207,7 +214,7 @@ def _report_existing_cancel(report: Report, state: ClusterState, entries: Entrie
         )
 
 
-def _report_later_submissions(report: Report, since: AbstractSet[Partition]) -> None:
+def _report_later_submissions(report: ProgressReport, since: AbstractSet[Partition]) -> None:
     """--force speeds up a rollback; it does not cancel what was submitted after the znode's
     creation."""
     if since:
@@ -218,12 +225,14 @@ def _report_later_submissions(report: Report, since: AbstractSet[Partition]) -> 
         )
 
 
-async def remove_cancel(cluster: ClusterConnection, report: Report, *, dry_run: bool) -> None:
+async def remove_cancel(
+    cluster: ClusterConnection, report: ProgressReport, *, dry_run: bool
+) -> None:
     """Allow reassignments again. Raises ReassignmentRefused."""
     state = await cluster.admin.describe(())
     step = Write((Delete(REASSIGN_CANCEL, ANY_VERSION),))
     if not state.znodes.cancel_exists:
-        report.say(f"There is no znode {REASSIGN_CANCEL}.")
+        report.print_line(f"There is no znode {REASSIGN_CANCEL}.")
         return
     requested = {one for each in state.znodes.requests.values() for one in each.assignments}
     extra = state.znodes.extra.entries if state.is_interruptible else ()
@@ -247,12 +256,12 @@ async def remove_cancel(cluster: ClusterConnection, report: Report, *, dry_run: 
         raise ReassignmentRefused(
             f"{REASSIGN_CANCEL} could not be removed (ZooKeeper code {error})"
         )
-    report.say(f"Successfully remove the znode {REASSIGN_CANCEL}.")
+    report.print_line(f"Successfully remove the znode {REASSIGN_CANCEL}.")
 
 
 async def cancel_listed(
     cluster: ClusterConnection,
-    report: Report,
+    report: ProgressReport,
     targets: Targets,
     *,
     preserve_throttles: bool,
@@ -280,8 +289,8 @@ async def cancel_listed(
             text = f"Error cancelling partition reassignment{plural} for:\n"
             raise ReassignmentRefused(text + "\n".join(lines))
         names = format_partitions(active)
-        report.say(f"Successfully cancelled partition reassignment{plural} for: {names}")
+        report.print_line(f"Successfully cancelled partition reassignment{plural} for: {names}")
     else:
-        report.say("None of the specified partition reassignments are active.")
+        report.print_line("None of the specified partition reassignments are active.")
     if not preserve_throttles:
         await clear_throttles(cluster.admin, report, state, targets)

@@ -31,7 +31,7 @@ from controller.operator.reassignment.cluster_state import (
 )
 from controller.operator.reassignment.documents import Partition
 from controller.operator.reassignment.errors import BadInput, KafkaUnavailable, ReassignmentRefused
-from controller.operator.reassignment.kafka_admin import KafkaAdmin, Metadata
+from controller.operator.reassignment.kafka_admin import AdminMetadata, KafkaAdmin
 from controller.operator.reassignment.kafka_client import KafkaClient
 from controller.operator.reassignment.progress import Sizes
 from controller.operator.reassignment.steps import Configure
@@ -139,7 +139,9 @@ class KafkaClusterAdmin:
         """The state of all topics that the client may see."""
         return await self._view(await self.api.reassignments(), await self.api.metadata(None))
 
-    async def _view(self, moving: dict[Partition, Assignment], metadata: Metadata) -> ClusterState:
+    async def _view(
+        self, moving: dict[Partition, Assignment], metadata: AdminMetadata
+    ) -> ClusterState:
         controller = CurrentController(ControllerKind.NONE)
         brokers = dict(metadata.nodes)
         if metadata.controller in brokers:

@@ -72,7 +72,7 @@ class SubmittedEntries(Struct, frozen=True):
     version: int | None = None
 
 
-class Cancellation(Struct, frozen=True):
+class CancelZnode(Struct, frozen=True):
     """/admin/reassign_cancel. `is_forced`: the rollback does not wait for min.insync.replicas."""
 
     version: int
@@ -86,7 +86,7 @@ class ReassignmentZnodes(Struct, frozen=True):
 
     pending: SubmittedEntries = SubmittedEntries()
     extra: SubmittedEntries = SubmittedEntries()
-    cancellation: Cancellation | None = None
+    cancellation: CancelZnode | None = None
     records: dict[Partition, ReassignmentRecord] = {}
     requests: dict[str, ReassignmentRequest] = {}
     unreadable: dict[str, str] = {}

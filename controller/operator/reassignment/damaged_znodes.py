@@ -7,7 +7,7 @@ from controller.core import znodes
 from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, REASSIGNMENTS
 from controller.operator.reassignment.cluster_state import ClusterState
 from controller.operator.reassignment.documents import format_partitions
-from controller.operator.reassignment.report import Report
+from controller.operator.reassignment.report import ProgressReport
 
 _NEXT_LOOK: Final = "next check: a submission, a cancellation, or after minutes"
 _FIX_ADVICE: Final = (
@@ -25,7 +25,7 @@ def unreadable_entries(state: ClusterState) -> list[str]:
     return [f"{unreadable[path]}: {advice}" for path in _OF_ENTRIES if path in unreadable]
 
 
-def warn_unusable_records(report: Report, state: ClusterState) -> None:
+def warn_unusable_records(report: ProgressReport, state: ClusterState) -> None:
     """Warn about records that are unreadable or wrong. They block nothing."""
     then = "when refold takes the role, the topic's znode takes precedence"
     if state.is_interruptible:
@@ -37,7 +37,7 @@ def warn_unusable_records(report: Report, state: ClusterState) -> None:
         report.warn(f"{one.why}; {then}")
 
 
-def warn_missing_records(report: Report, state: ClusterState) -> None:
+def warn_missing_records(report: ProgressReport, state: ClusterState) -> None:
     """Warn about reassignments without an id."""
     if state.without_record:
         report.warn(
@@ -53,7 +53,7 @@ def unreadable_topics(state: ClusterState, topics: Iterable[str]) -> list[str]:
     return [f"{unreadable[one]}: {_FIX_ADVICE}" for one in topics if one in unreadable]
 
 
-def warn_unreadable_topics(report: Report, state: ClusterState) -> None:
+def warn_unreadable_topics(report: ProgressReport, state: ClusterState) -> None:
     """Warn about unreadable topics. They block no other topic."""
     for text in unreadable_topics(state, sorted(state.unreadable_topics)):
         report.warn(text)

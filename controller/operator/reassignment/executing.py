@@ -41,7 +41,7 @@ from controller.operator.reassignment.documents import (
     write_targets,
 )
 from controller.operator.reassignment.errors import ReassignmentRefused
-from controller.operator.reassignment.report import Report, pending_map
+from controller.operator.reassignment.report import ProgressReport, pending_map
 from controller.operator.reassignment.steps import Alter, Configure, Step, Write
 from controller.operator.reassignment.submission import (
     CANCEL_EXISTS,
@@ -69,7 +69,7 @@ _IF_CANCELLED: Final = (
 
 async def execute(
     cluster: ClusterConnection,
-    report: Report,
+    report: ProgressReport,
     targets: Targets,
     throttle: int | None,
     *,
@@ -89,7 +89,7 @@ async def execute(
             cluster, report, state, targets, limits, additional=additional, dry_run=dry_run
         )
     elif _runs_already(state, targets):
-        report.say("There is an existing assignment running.")
+        report.print_line("There is an existing assignment running.")
         if state.znodes.cancel_exists:
             report.warn(CANCEL_EXISTS)
         if dry_run:
@@ -102,7 +102,7 @@ async def execute(
 
 async def execute_extra(
     cluster: ClusterConnection,
-    report: Report,
+    report: ProgressReport,
     targets: Targets,
     throttle: int | None,
     *,
@@ -172,7 +172,7 @@ def _runs_already(state: ClusterState, targets: Targets) -> bool:
 
 async def _execute_by_znode(
     cluster: ClusterConnection,
-    report: Report,
+    report: ProgressReport,
     state: ClusterState,
     targets: Targets,
     limits: Sequence[Configure],
@@ -208,7 +208,7 @@ async def _execute_by_znode(
     raise ReassignmentRefused("the topics' znodes keep changing: try later")
 
 
-def _warn_below_min_insync(report: Report, state: ClusterState, targets: Targets) -> None:
+def _warn_below_min_insync(report: ProgressReport, state: ClusterState, targets: Targets) -> None:
     for one in below_min_insync(state, targets):
         report.warn(f"{one}: producers with acks=all fail until it has more replicas")
 
@@ -237,7 +237,7 @@ def _check_size(size: int, path: str) -> None:
         )
 
 
-def _warn_without_originals(report: Report, state: ClusterState) -> None:
+def _warn_without_originals(report: ProgressReport, state: ClusterState) -> None:
     broker = state.controller.broker
     who = {
         ControllerKind.STOCK: f"broker {broker}, a stock controller, has the role",
@@ -255,7 +255,7 @@ def _warn_without_originals(report: Report, state: ClusterState) -> None:
 
 async def _execute_by_api(
     cluster: ClusterConnection,
-    report: Report,
+    report: ProgressReport,
     state: ClusterState,
     targets: Targets,
     limits: Sequence[Configure],
@@ -279,28 +279,30 @@ async def _execute_by_api(
     _print_started(report, targets, KAFKA_API)
 
 
-def _print_current(report: Report, state: ClusterState, targets: Targets) -> None:
+def _print_current(report: ProgressReport, state: ClusterState, targets: Targets) -> None:
     """Print the assignment to go back to (currentPartitionReplicaAssignmentToString)."""
     current = state.origins(targets)
     report.data["rollback"] = as_document(current)
-    report.say(
+    report.print_line(
         f"Current partition replica assignment\n\n{write_targets(current)}\n\n"
         "Save this to use as the --reassignment-json-file option during rollback"
     )
 
 
-def _print_rolled_back_first(report: Report, state: ClusterState, targets: Targets) -> None:
+def _print_rolled_back_first(report: ProgressReport, state: ClusterState, targets: Targets) -> None:
     again = {one: entry for one, entry in state.znodes.pending.entries.items() if one in targets}
     if again:
         report.data["rolled_back_first"] = [list(one) for one in again]
-        report.say(f"Rolling back the current pending reassignments {pending_map(state, again)}")
+        report.print_line(
+            f"Rolling back the current pending reassignments {pending_map(state, again)}"
+        )
 
 
-def _print_started(report: Report, targets: Targets, route: str) -> None:
+def _print_started(report: ProgressReport, targets: Targets, route: str) -> None:
     plural = "" if len(targets) == 1 else "s"
     report.data |= {"route": route, "submitted": [list(one) for one in sorted(targets)]}
     report.awaited = targets
-    report.say(
+    report.print_line(
         f"Successfully started partition reassignment{plural} for {format_partitions(targets)}"
     )
 

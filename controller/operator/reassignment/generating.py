@@ -17,7 +17,7 @@ from controller.operator.reassignment.documents import (
     write_targets,
 )
 from controller.operator.reassignment.errors import ReassignmentRefused
-from controller.operator.reassignment.report import Report
+from controller.operator.reassignment.report import ProgressReport
 
 RandomBelow = Callable[[int], int]
 """A random number from 0 up to but not including its bound."""
@@ -25,7 +25,7 @@ RandomBelow = Callable[[int], int]
 
 async def generate(
     cluster: ClusterConnection,
-    report: Report,
+    report: ProgressReport,
     topics: Sequence[str],
     brokers: Sequence[int],
     *,
@@ -52,8 +52,8 @@ async def generate(
     proposed = propose(current, chosen, random.randrange, rack_aware=rack_aware)
     on_their_way = [one for one in current if state.route(one)]
     report.data |= {"current": as_document(current), "proposed": as_document(proposed)}
-    report.say(f"Current partition replica assignment\n{write_targets(current)}\n")
-    report.say(f"Proposed partition reassignment configuration\n{write_targets(proposed)}")
+    report.print_line(f"Current partition replica assignment\n{write_targets(current)}\n")
+    report.print_line(f"Proposed partition reassignment configuration\n{write_targets(proposed)}")
     if on_their_way:
         text = "being reassigned; their current assignment is the original one"
         report.warn(f"{format_partitions(on_their_way)}: {text}")

@@ -39,7 +39,7 @@ class PartitionMetadata(Struct, frozen=True):
     leader: int
 
 
-class Metadata(Struct, frozen=True):
+class AdminMetadata(Struct, frozen=True):
     """The nodes by id, including the daemon, the controller, and the requested topics."""
 
     nodes: dict[int, Broker]
@@ -70,7 +70,7 @@ class KafkaAdmin:
     def __init__(self, client: KafkaClient) -> None:
         self._client = client
 
-    async def metadata(self, topics: Iterable[str] | None) -> Metadata:
+    async def metadata(self, topics: Iterable[str] | None) -> AdminMetadata:
         """The cluster and these topics (None: all). Topics that do not exist are omitted."""
         schema = _METADATA.schema
         named = None
@@ -91,7 +91,7 @@ class KafkaAdmin:
                 facts = PartitionMetadata(one.replica_nodes, one.isr_nodes, one.leader_id)
                 found[topic.name, one.partition_index] = facts
         nodes = {one.node_id: Broker(one.node_id, -1, (), one.rack) for one in answer.brokers}
-        return Metadata(nodes, answer.controller_id, found)
+        return AdminMetadata(nodes, answer.controller_id, found)
 
     async def reassignments(self) -> dict[Partition, Assignment]:
         """All reassignments in progress (ListPartitionReassignments)."""

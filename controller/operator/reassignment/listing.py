@@ -15,10 +15,10 @@ from controller.operator.reassignment.documents import (
     format_partitions,
 )
 from controller.operator.reassignment.progress import PartitionProgress, progress_of
-from controller.operator.reassignment.report import Report
+from controller.operator.reassignment.report import ProgressReport
 
 
-async def list_reassignments(cluster: ClusterConnection, report: Report) -> None:
+async def list_reassignments(cluster: ClusterConnection, report: ProgressReport) -> None:
     """List reassignments in Kafka's format (curReassignmentsToString), with route, id and
     progress."""
     state = await cluster.admin.describe(None)
@@ -31,12 +31,12 @@ async def list_reassignments(cluster: ClusterConnection, report: Report) -> None
         "cancel_exists": state.znodes.cancel_exists,
     }
     if not progress:
-        report.say("No partition reassignments found.")
+        report.print_line("No partition reassignments found.")
     else:
-        report.say("Current partition reassignments:")
+        report.print_line("Current partition reassignments:")
     for one in progress:
-        report.say(_line(state, one))
-        report.say(f"  {one.line}")
+        report.print_line(_line(state, one))
+        report.print_line(f"  {one.line}")
     if completed := state.completed_elsewhere:
         report.data["completed_elsewhere"] = [list(one) for one in completed]
         report.warn(

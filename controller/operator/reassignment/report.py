@@ -23,7 +23,7 @@ NOT_AS_REQUESTED: Final = 4
 PrintLine = Callable[[str], None]
 
 
-class Report:
+class ProgressReport:
     """Lines are printed at once: the assignment to go back to must be visible before anything is
     changed.
 
@@ -40,7 +40,7 @@ class Report:
         self.awaited: Targets = {}
         self.brokers: frozenset[int] = frozenset()
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Print a line of the result."""
         self._print_line(line)
 
@@ -53,9 +53,9 @@ class Report:
         """Print the steps of a dry run."""
         lines = [line for step in steps for line in describe_step(step)]
         self.data["steps"] = lines
-        self.say("Nothing is changed (--dry-run). The steps would be:")
+        self.print_line("Nothing is changed (--dry-run). The steps would be:")
         for number, line in enumerate(lines, 1):
-            self.say(f"{number}. {line}")
+            self.print_line(f"{number}. {line}")
 
 
 def pending_map(state: ClusterState, entries: Mapping[Partition, Entry]) -> str:

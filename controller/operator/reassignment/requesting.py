@@ -32,7 +32,7 @@ from controller.operator.reassignment.documents import (
     write_targets,
 )
 from controller.operator.reassignment.errors import ReassignmentRefused
-from controller.operator.reassignment.report import NOT_AS_REQUESTED, NOT_DONE_YET, Report
+from controller.operator.reassignment.report import NOT_AS_REQUESTED, NOT_DONE_YET, ProgressReport
 from controller.operator.reassignment.steps import Configure, Write
 from controller.operator.reassignment.submission import check_is_refold, check_submission
 from controller.operator.reassignment.throttling import planned_moves, set_throttle, throttle_steps
@@ -40,7 +40,7 @@ from controller.operator.reassignment.throttling import planned_moves, set_throt
 _POLL_SECONDS: Final = 0.1
 
 
-class PartitionOutcome(Enum):
+class RequestResult(Enum):
     """The result for one partition of a request."""
 
     STARTED = "started"
@@ -52,7 +52,7 @@ class PartitionOutcome(Enum):
 
 async def request(
     cluster: ClusterConnection,
-    report: Report,
+    report: ProgressReport,
     targets: Targets,
     throttle: int | None,
     *,
@@ -67,7 +67,7 @@ async def request(
     warn_unusable_records(report, state)
     current = state.origins(targets)
     report.data |= {"route": REASSIGNMENT_REQUESTS, "rollback": as_document(current)}
-    report.say(
+    report.print_line(
         f"Current partition replica assignment\n\n{write_targets(current)}\n\nSave this "
         "to use as the --reassignment-json-file option of another --request for a "
         "rollback"
@@ -84,7 +84,7 @@ async def request(
     for step in steps:
         await _add(cluster, step)
     plural = "" if len(parts) == 1 else f" in {len(parts)} parts"
-    report.say(f"Submitted the request{plural}.")
+    report.print_line(f"Submitted the request{plural}.")
     if state.controller.kind is ControllerKind.NONE:
         report.warn("there is no controller: refold handles the request when it takes the role")
     found = await _wait_for_outcomes(cluster, state, targets, timeout_ms)
@@ -118,7 +118,7 @@ async def _add(cluster: ClusterConnection, step: Write) -> None:
 
 async def _wait_for_outcomes(
     cluster: ClusterConnection, before: ClusterState, targets: Targets, timeout_ms: int
-) -> tuple[dict[Partition, PartitionOutcome], Mapping[Partition, ReassignmentRecord]]:
+) -> tuple[dict[Partition, RequestResult], Mapping[Partition, ReassignmentRecord]]:
     """Poll until the controller has handled every partition, or the time limit has passed.
 
     A poll reads the topics before the requests and records. A reassignment that ends between these
@@ -129,8 +129,8 @@ async def _wait_for_outcomes(
     while True:
         state = await cluster.admin.describe({topic for topic, _ in targets})
         outcomes = {one: _outcome(before, state, one, targets[one]) for one in targets}
-        ignored = [one for one, what in outcomes.items() if what is PartitionOutcome.IGNORED]
-        is_settled = PartitionOutcome.WAITING not in outcomes.values() and not any(
+        ignored = [one for one, what in outcomes.items() if what is RequestResult.IGNORED]
+        is_settled = RequestResult.WAITING not in outcomes.values() and not any(
             one in unsettled for one in ignored
         )
         if is_settled or time.monotonic() >= deadline:
@@ -141,24 +141,22 @@ async def _wait_for_outcomes(
 
 def _outcome(
     before: ClusterState, state: ClusterState, partition: Partition, target: tuple[int, ...]
-) -> PartitionOutcome:
+) -> RequestResult:
     known = max((request_number(_name(path)) or 0 for path in before.znodes.requests), default=-1)
     for path, one in state.znodes.requests.items():
         # ZooKeeper did not return the path of this request: identify it by its content.
         number = request_number(_name(path))
         is_later = number is not None and number > known
         if is_later and one.assignments.get(partition) == target:
-            return PartitionOutcome.WAITING
+            return RequestResult.WAITING
     record = state.znodes.records.get(partition)
     if record is not None and record.reassignment.replicas == target:
-        return (
-            PartitionOutcome.STARTED if record.czxid == record.mzxid else PartitionOutcome.CHANGED
-        )
+        return RequestResult.STARTED if record.czxid == record.mzxid else RequestResult.CHANGED
     assignment = state.assignments.get(partition)
     is_done = assignment is not None and not assignment.is_being_reassigned
     if is_done and assignment is not None and assignment.replicas == target:
-        return PartitionOutcome.DONE
-    return PartitionOutcome.IGNORED
+        return RequestResult.DONE
+    return RequestResult.IGNORED
 
 
 def _name(path: str) -> str:
@@ -166,9 +164,9 @@ def _name(path: str) -> str:
 
 
 def _report_outcomes(
-    report: Report,
+    report: ProgressReport,
     targets: Targets,
-    outcomes: Mapping[Partition, PartitionOutcome],
+    outcomes: Mapping[Partition, RequestResult],
     records: Mapping[Partition, ReassignmentRecord],
 ) -> None:
     entries = []
@@ -176,16 +174,18 @@ def _report_outcomes(
         what = outcomes[partition]
         entry = {"topic": partition[0], "partition": partition[1], "outcome": what.value}
         name = format_partition(partition)
-        if what in (PartitionOutcome.STARTED, PartitionOutcome.CHANGED):
+        if what in (RequestResult.STARTED, RequestResult.CHANGED):
             identity = f"{records[partition].czxid:#x}"
             entry["czxid"] = identity
-            report.say(
+            report.print_line(
                 f"{name}: {what.value}, {reassignment_path(*partition)} has czxid {identity}"
             )
-        elif what is PartitionOutcome.DONE:
-            report.say(f"{name}: already done")
-        elif what is PartitionOutcome.WAITING:
-            report.say(f"{name}: the controller has not handled the request yet; it stays pending")
+        elif what is RequestResult.DONE:
+            report.print_line(f"{name}: already done")
+        elif what is RequestResult.WAITING:
+            report.print_line(
+                f"{name}: the controller has not handled the request yet; it stays pending"
+            )
             report.status = NOT_DONE_YET
         else:
             report.warn(
@@ -195,5 +195,5 @@ def _report_outcomes(
         entries.append(entry)
     report.data["requested"] = entries
     report.awaited = targets
-    if PartitionOutcome.IGNORED in outcomes.values():
+    if RequestResult.IGNORED in outcomes.values():
         report.status = NOT_AS_REQUESTED

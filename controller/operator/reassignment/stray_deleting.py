@@ -20,7 +20,7 @@ from controller.operator.reassignment.cluster_state import ClusterState, Control
 from controller.operator.reassignment.documents import format_partitions
 from controller.operator.reassignment.errors import ReassignmentRefused
 from controller.operator.reassignment.progress import format_bytes
-from controller.operator.reassignment.report import NOT_AS_REQUESTED, NOT_DONE_YET, Report
+from controller.operator.reassignment.report import NOT_AS_REQUESTED, NOT_DONE_YET, ProgressReport
 from controller.operator.reassignment.steps import Write
 from controller.operator.reassignment.stray_listing import report_strays, scan
 from controller.operator.reassignment.strays import Stray, deletion_of, split_strays, still_strays
@@ -31,7 +31,7 @@ _POLL_SECONDS: Final = 0.2
 
 
 async def delete_strays(
-    cluster: ClusterConnection, report: Report, *, timeout_ms: int, dry_run: bool
+    cluster: ClusterConnection, report: ProgressReport, *, timeout_ms: int, dry_run: bool
 ) -> None:
     """Create a child of /admin/replica_deletions for each broker with strays, and wait until the
     controller has removed it. Raises ReassignmentRefused."""
@@ -65,7 +65,7 @@ def _step(state: ClusterState, part: Sequence[Stray]) -> Write:
 
 
 async def _ask(
-    cluster: ClusterConnection, report: Report, state: ClusterState, part: Sequence[Stray]
+    cluster: ClusterConnection, report: ProgressReport, state: ClusterState, part: Sequence[Stray]
 ) -> Sequence[Stray]:
     """Ask the controller to delete a part. Return what was requested, without replicas that are
     assigned by now."""
@@ -78,7 +78,9 @@ async def _ask(
         error = await store.write(_step(state, part).operations)
         if error == OK:
             names = format_partitions(one.name for one in part)
-            report.say(f"Asked the controller to delete from broker {part[0].broker}: {names}")
+            report.print_line(
+                f"Asked the controller to delete from broker {part[0].broker}: {names}"
+            )
             return part
         if error not in (BAD_VERSION, NO_NODE):
             raise ReassignmentRefused(
@@ -116,7 +118,7 @@ async def _deletions_of_strays(
 
 async def _report_result(
     cluster: ClusterConnection,
-    report: Report,
+    report: ProgressReport,
     asked: Sequence[Stray],
     left: Mapping[str, ReplicaDeletion],
 ) -> None:
@@ -142,7 +144,7 @@ async def _report_result(
     if deleted:
         plural = "" if len(deleted) == 1 else "s"
         size = format_bytes(sum(one.bytes for one in deleted))
-        report.say(f"Deleted {len(deleted)} replica{plural}, {size}.")
+        report.print_line(f"Deleted {len(deleted)} replica{plural}, {size}.")
     for path, deletion in left.items():
         report.status = NOT_DONE_YET
         report.warn(

@@ -13,7 +13,7 @@ from controller.operator.reassignment.damaged_znodes import warn_unreadable_topi
 from controller.operator.reassignment.documents import format_partitions
 from controller.operator.reassignment.errors import KafkaUnavailable
 from controller.operator.reassignment.kafka_admin import LogDirs
-from controller.operator.reassignment.report import NOT_AS_REQUESTED, NOT_DONE_YET, Report
+from controller.operator.reassignment.report import NOT_AS_REQUESTED, NOT_DONE_YET, ProgressReport
 from controller.operator.reassignment.strays import Stray, find_strays
 from controller.operator.reassignment.zookeeper_state import pending_deletions
 
@@ -82,18 +82,18 @@ async def _disks(
     return dict(sorted(disks.items())), dict(sorted(unresponsive.items()))
 
 
-async def list_strays(cluster: ClusterConnection, report: Report) -> None:
+async def list_strays(cluster: ClusterConnection, report: ProgressReport) -> None:
     """List strays, and pending deletions for brokers that do not answer."""
     found = await scan(cluster)
     report_strays(cluster, report, found)
     if found.uncovered:
-        report.say(_DELETE)
+        report.print_line(_DELETE)
         report.status = NOT_AS_REQUESTED
     elif found.strays or found.unreachable_deletions or not _is_whole(found):
         report.status = NOT_DONE_YET
 
 
-def report_strays(cluster: ClusterConnection, report: Report, found: StrayScan) -> None:
+def report_strays(cluster: ClusterConnection, report: ProgressReport, found: StrayScan) -> None:
     """Print the results of a scan, and what could not be scanned."""
     report.data |= {
         "strays": found.strays,
@@ -110,12 +110,12 @@ def report_strays(cluster: ClusterConnection, report: Report, found: StrayScan) 
     }
     count = len(found.strays)
     if not count:
-        report.say("No stray replicas found.")
+        report.print_line("No stray replicas found.")
     else:
         plural = "" if count == 1 else "s"
-        report.say(f"{count} stray replica{plural}, which no assignment contains:")
+        report.print_line(f"{count} stray replica{plural}, which no assignment contains:")
     for one in found.strays:
-        report.say(f"  {one.line}")
+        report.print_line(f"  {one.line}")
     for path, pending in found.unreachable_deletions.items():
         when = "does not answer"
         if pending.broker not in found.state.brokers:
@@ -124,11 +124,11 @@ def report_strays(cluster: ClusterConnection, report: Report, found: StrayScan) 
                 "If the broker never registers, delete the znode"
             )
         names = format_partitions(pending.partitions)
-        report.say(f"Pending deletion of {names} ({path}): broker {pending.broker} {when}.")
+        report.print_line(f"Pending deletion of {names} ({path}): broker {pending.broker} {when}.")
     _warn(cluster, report, found)
 
 
-def _warn(cluster: ClusterConnection, report: Report, found: StrayScan) -> None:
+def _warn(cluster: ClusterConnection, report: ProgressReport, found: StrayScan) -> None:
     for broker, why in found.unresponsive.items():
         report.warn(f"cannot list the replicas of broker {broker}: {why}")
     if found.unregistered:

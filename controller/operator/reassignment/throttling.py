@@ -19,7 +19,7 @@ from controller.operator.reassignment.documents import (
     write_targets,
 )
 from controller.operator.reassignment.errors import KafkaUnavailable, ReassignmentRefused
-from controller.operator.reassignment.report import Report
+from controller.operator.reassignment.report import ProgressReport
 from controller.operator.reassignment.steps import Configure
 from controller.operator.reassignment.throttle_configs import (
     FOLLOWER_REPLICAS,
@@ -45,7 +45,7 @@ UNTIL_VERIFY: Final = (
 )
 
 
-class Move(NamedTuple):
+class MovedPartition(NamedTuple):
     """The brokers that a partition moves from, and the new ones that it moves to."""
 
     sources: tuple[int, ...]
@@ -54,21 +54,21 @@ class Move(NamedTuple):
 
 def planned_moves(
     targets: Targets, assignments: Mapping[Partition, Assignment]
-) -> dict[Partition, Move]:
+) -> dict[Partition, MovedPartition]:
     """The moves of the targets and of all reassignments in progress."""
     found = {
-        partition: Move(one.origin, one.adding)
+        partition: MovedPartition(one.origin, one.adding)
         for partition, one in assignments.items()
         if one.is_being_reassigned
     }
     for partition, replicas in targets.items():
         sources = assignments[partition].origin
         new = tuple(one for one in replicas if one not in sources)
-        found[partition] = Move(sources, new)
+        found[partition] = MovedPartition(sources, new)
     return found
 
 
-def topic_throttles(moving: Mapping[Partition, Move]) -> dict[str, dict[str, str]]:
+def topic_throttles(moving: Mapping[Partition, MovedPartition]) -> dict[str, dict[str, str]]:
     """The throttled replicas of each topic, by key: "0:1,0:2", sorted as text."""
     leaders: dict[str, set[str]] = {}
     followers: dict[str, set[str]] = {}
@@ -84,7 +84,7 @@ def topic_throttles(moving: Mapping[Partition, Move]) -> dict[str, dict[str, str
     }
 
 
-def throttled_brokers(moving: Iterable[Move]) -> list[int]:
+def throttled_brokers(moving: Iterable[MovedPartition]) -> list[int]:
     """All brokers that take part in moves."""
     return sorted({one for move in moving for one in (*move.sources, *move.destinations)})
 
@@ -94,7 +94,9 @@ def rates(bytes_per_second: int) -> dict[str, str]:
     return dict.fromkeys(BROKER_KEYS, str(bytes_per_second))
 
 
-def throttle_steps(moving: Mapping[Partition, Move], bytes_per_second: int) -> list[Configure]:
+def throttle_steps(
+    moving: Mapping[Partition, MovedPartition], bytes_per_second: int
+) -> list[Configure]:
     """Topics first, then brokers, as Kafka's tool does (modifyReassignmentThrottle)."""
     topics = topic_throttles(moving).items()
     limits = rates(bytes_per_second)
@@ -114,12 +116,12 @@ def clearing_steps(brokers: Iterable[int], targets: Targets) -> list[Configure]:
 
 
 async def set_throttle(
-    cluster: ClusterConnection, report: Report, limits: Sequence[Configure]
+    cluster: ClusterConnection, report: ProgressReport, limits: Sequence[Configure]
 ) -> None:
     """Set the throttle, if there is one."""
     if not limits:
         return
-    report.say(UNTIL_VERIFY)
+    report.print_line(UNTIL_VERIFY)
     for step in limits:
         try:
             await cluster.admin.configure(step)
@@ -127,11 +129,11 @@ async def set_throttle(
             report.warn(f"no throttle for {step.entity}: {fault}")
     rate = limits[-1].given[BROKER_KEYS[0]]
     report.data["throttle"] = int(rate)
-    report.say(f"The inter-broker throttle limit was set to {rate} B/s")
+    report.print_line(f"The inter-broker throttle limit was set to {rate} B/s")
 
 
 async def clear_throttles(
-    admin: ClusterAdmin, report: Report, state: ClusterState, targets: Targets
+    admin: ClusterAdmin, report: ProgressReport, state: ClusterState, targets: Targets
 ) -> None:
     """Clear the throttles of brokers and of these topics (clearAllThrottles). It is unknown which
     live brokers took part in earlier reassignments: all of them are cleared.
@@ -139,9 +141,9 @@ async def clear_throttles(
     brokers = throttled_before(state, targets, report.brokers)
     topics = sorted({topic for topic, _ in targets})
     text = f"Clearing broker-level throttles on broker{'' if len(brokers) == 1 else 's'}"
-    report.say(f"{text} {format_brokers(brokers)}")
+    report.print_line(f"{text} {format_brokers(brokers)}")
     text = f"Clearing topic-level throttles on topic{'' if len(topics) == 1 else 's'}"
-    report.say(f"{text} {','.join(topics)}")
+    report.print_line(f"{text} {','.join(topics)}")
     left: dict[str, list[str]] = {}
     for step in steps_to_clear(state, targets, report.brokers):
         try:
@@ -186,7 +188,9 @@ async def why_throttles_remain(cluster: ClusterConnection, state: ClusterState) 
     return ""
 
 
-async def settle_throttles(cluster: ClusterConnection, report: Report, origins: Targets) -> None:
+async def settle_throttles(
+    cluster: ClusterConnection, report: ProgressReport, origins: Targets
+) -> None:
     """Clear the throttles after a cancellation that restores `origins`, if the rollback ends within
     ROLLBACK_SECONDS. Otherwise print the remaining throttles and the command that clears them.
     """
@@ -209,7 +213,7 @@ async def settle_throttles(cluster: ClusterConnection, report: Report, origins: 
     command = _clearing_command(cluster, origins)
     report.data |= {"throttles_left": left, "clear_throttles_with": command}
     report.warn(f"throttles remain, because {why}: {_format_throttles(left)}")
-    report.say(f"Clear the throttles when no reassignment is in progress, with:\n{command}")
+    report.print_line(f"Clear the throttles when no reassignment is in progress, with:\n{command}")
 
 
 def _rolls_back(state: ClusterState, origins: Targets) -> bool:
@@ -219,7 +223,7 @@ def _rolls_back(state: ClusterState, origins: Targets) -> bool:
 
 
 async def _throttles_left(
-    cluster: ClusterConnection, report: Report, state: ClusterState, targets: Targets
+    cluster: ClusterConnection, report: ProgressReport, state: ClusterState, targets: Targets
 ) -> dict[str, list[str]]:
     """The throttles that are set, by entity."""
     left: dict[str, list[str]] = {}

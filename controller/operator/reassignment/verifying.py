@@ -21,7 +21,12 @@ from controller.operator.reassignment.documents import (
     format_partition,
 )
 from controller.operator.reassignment.progress import PartitionProgress, lines_of, progress_of
-from controller.operator.reassignment.report import DONE, NOT_AS_REQUESTED, NOT_DONE_YET, Report
+from controller.operator.reassignment.report import (
+    DONE,
+    NOT_AS_REQUESTED,
+    NOT_DONE_YET,
+    ProgressReport,
+)
 from controller.operator.reassignment.throttling import (
     clear_throttles,
     steps_to_clear,
@@ -33,7 +38,7 @@ _POLL_SECONDS: Final = 1.0
 
 async def verify(
     cluster: ClusterConnection,
-    report: Report,
+    report: ProgressReport,
     targets: Targets,
     *,
     wait: bool,
@@ -50,19 +55,19 @@ async def verify(
         lines = lines_of(await _progress(cluster, state, _under_way(state, targets)))
         for line in lines:
             if line not in printed:
-                report.say(line)
+                report.print_line(line)
         printed = lines
         await anyio.sleep(_POLL_SECONDS)
         state = await cluster.admin.describe({topic for topic, _ in targets})
-    report.say("Status of partition reassignment:")
+    report.print_line("Status of partition reassignment:")
     if in_any_order:
         targets = {one: _as_assigned(state, one, targets[one]) for one in targets}
     states = [_state(state, one, targets[one]) for one in sorted(targets)]
     for line, _ in states:
-        report.say(line)
+        report.print_line(line)
     progress = await _progress(cluster, state, _under_way(state, targets))
     for one in progress:
-        report.say(f"  {one.line}")
+        report.print_line(f"  {one.line}")
     if progress and state.znodes.cancel_exists:
         report.warn(f"{REASSIGN_CANCEL} exists: reassignments in progress are rolled back or wait")
     report.data |= {
@@ -87,7 +92,9 @@ async def verify(
         await clear_throttles(cluster.admin, report, state, targets)
 
 
-async def verify_ids(cluster: ClusterConnection, report: Report, czxids: Sequence[int]) -> None:
+async def verify_ids(
+    cluster: ClusterConnection, report: ProgressReport, czxids: Sequence[int]
+) -> None:
     """Print for reassignments, by the czxid of their znode, whether they are ongoing, changed or
     done (KB 14.4, 14.5)."""
     state = await cluster.admin.describe(())
@@ -100,20 +107,22 @@ async def verify_ids(cluster: ClusterConnection, report: Report, czxids: Sequenc
             answers.append({"id": f"{czxid:#x}", "state": kind, "partition": name})
             named.append(name)
             target = format_brokers(record.reassignment.replicas)
-            report.say(
+            report.print_line(
                 f"Reassignment {czxid:#x} of {format_partition(name)} is {kind}, to {target}."
             )
         by_hand = [name for name, one in state.znodes.unusable.items() if one.czxid == czxid]
         for name in sorted(by_hand):
             answers.append({"id": f"{czxid:#x}", "state": "changed", "partition": name})
             named.append(name)
-            report.say(f"Reassignment {czxid:#x} of {format_partition(name)} was changed by hand.")
+            report.print_line(
+                f"Reassignment {czxid:#x} of {format_partition(name)} was changed by hand."
+            )
         if not records and not by_hand:
             answers.append({"id": f"{czxid:#x}", "state": "done"})
-            report.say(f"Reassignment {czxid:#x} is done.")
+            report.print_line(f"Reassignment {czxid:#x} is done.")
     progress = await _progress(cluster, state, named)
     for one in progress:
-        report.say(f"  {one.line}")
+        report.print_line(f"  {one.line}")
     report.data |= {"reassignments": answers, "progress": progress}
     warn_unusable_records(report, state)
     states = [one["state"] for one in answers]

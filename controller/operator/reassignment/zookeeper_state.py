@@ -31,7 +31,7 @@ from controller.core.znodes import (
 )
 from controller.operator.reassignment.cluster_state import (
     NO_CONTROLLER,
-    Cancellation,
+    CancelZnode,
     ClusterState,
     ControllerKind,
     CurrentController,
@@ -78,7 +78,7 @@ async def describe(client: ZooKeeperClient, topics: Iterable[str] | None) -> Clu
     kip = ReassignmentZnodes(
         legacy,
         extras,
-        Cancellation(cancel.version, is_forced(cancel.data)) if cancel is not None else None,
+        CancelZnode(cancel.version, is_forced(cancel.data)) if cancel is not None else None,
         records,
         requests,
         {**unreadable, **unreadable_legacy, **unreadable_extra},

@@ -62,7 +62,7 @@ def align(
 def _cheapest(walk: "_Walk[Item]") -> Iterator[Pair]:
     """The pairs up to the end, or up to the end of the stock sequence if that is a beginning."""
     start = _FurthestPoint(0, 0, None)
-    at = walk.along(start)
+    at = walk.follow_equal(start)
     yield from _pairs(start, at)
     while not walk.is_at_end(at):
         start = _FurthestPoint(at.refold, at.stock, None)
@@ -108,7 +108,7 @@ class _Walk(Generic[Item]):
         is_refold_at_end = self._is_beginning or at.refold == len(self._refold)
         return is_refold_at_end and at.stock == len(self._stock)
 
-    def along(self, at: _FurthestPoint) -> _FurthestPoint:
+    def follow_equal(self, at: _FurthestPoint) -> _FurthestPoint:
         """The furthest point after `at` that is reached by pairing equal requests of both sides."""
         refold, stock, agree = self._refold, self._stock, self._agree
         i, j = at.refold, at.stock
@@ -126,7 +126,7 @@ class _Walk(Generic[Item]):
             for step in self._steps(frontiers):
                 diagonal = step.refold - step.stock
                 if step.refold > furthest.get(diagonal, -1):
-                    reached = frontier[diagonal] = self.along(step)
+                    reached = frontier[diagonal] = self.follow_equal(step)
                     furthest[diagonal] = reached.refold
                     if self.is_at_end(reached):
                         return reached

@@ -90,7 +90,7 @@ class RequestDivergence(Struct, frozen=True):
         return f"{to} of {names}: {whose}"
 
 
-class Tally(Struct):
+class RequestTally(Struct):
     """Counts of requests. `unjudged` are requests of the fold that no log can confirm, and
     `repeated` are requests that a broker served twice."""
 
@@ -105,16 +105,16 @@ class Tally(Struct):
 class TermRequests(Struct):
     """The result for one term. The differences are by broker, in the order of its queue."""
 
-    by_cause: dict[tuple[str, str], Tally] = field(default_factory=dict)
+    by_cause: dict[tuple[str, str], RequestTally] = field(default_factory=dict)
     """By kind, and by the event and rule that the fold was processing."""
     differences: list[RequestDivergence] = field(default_factory=list)
 
-    def tally_of(self, request: SentRequest) -> Tally:
+    def tally_of(self, request: SentRequest) -> RequestTally:
         """The tally that counts a request."""
-        return self.by_cause.setdefault((request.kind, request.cause), Tally())
+        return self.by_cause.setdefault((request.kind, request.cause), RequestTally())
 
     @property
-    def by_kind(self) -> dict[str, Tally]:
+    def by_kind(self) -> dict[str, RequestTally]:
         """The counts by kind."""
         return {
             kind: _sum(tally for (of, _), tally in self.by_cause.items() if of == kind)
@@ -122,14 +122,16 @@ class TermRequests(Struct):
         }
 
     @property
-    def total(self) -> Tally:
+    def total(self) -> RequestTally:
         """The counts of all kinds together."""
         return _sum(self.by_cause.values())
 
 
-def _sum(tallies: Iterable[Tally]) -> Tally:
+def _sum(tallies: Iterable[RequestTally]) -> RequestTally:
     columns = [asdict(tally) for tally in tallies]
-    return Tally(**{name: sum(one[name] for one in columns) for name in Tally.__struct_fields__})
+    return RequestTally(
+        **{name: sum(one[name] for one in columns) for name in RequestTally.__struct_fields__}
+    )
 
 
 class _MatchedRequest(Struct):

@@ -13,7 +13,7 @@ from replay.agreement.broker_requests.sent_request import (
     SentPartition,
     SentRequest,
     in_order,
-    leading,
+    whole_request,
 )
 from replay.stock_clusters.imported_log.events import RequestServed
 
@@ -110,17 +110,13 @@ def request_in_log(served: RequestServed, seq: int) -> SentRequest | None:
     partitions = request.partitions()
     if partitions is None:
         raise UnreadableError("the request names no partitions")
-    return SentRequest(
+    return whole_request(
+        request,
+        partitions,
         seq=seq,
         kind=kind,
-        controller=request.controller_id,
-        controller_epoch=request.controller_epoch,
         broker=served.broker,
-        broker_epoch=request.broker_epoch,
         version=served.version,
         live_brokers=request.live(),
-        size=len(partitions),
-        leading=leading(kind, served.broker, partitions),
-        partitions=partitions,
         connection=served.connection,
     )

@@ -7,9 +7,9 @@ the order of Scala's hash maps.
 
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
-from typing import Final
+from typing import Final, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from controller.core.commands import (
     BrokerRequest,
@@ -104,11 +104,49 @@ def in_order(partitions: Iterable[SentPartition]) -> tuple[SentPartition, ...]:
     return tuple(sorted(partitions, key=_KEY))
 
 
-def leading(kind: str, broker: int, partitions: Iterable[SentPartition]) -> int | None:
-    """How many partitions a LeaderAndIsr makes the broker lead; None for other requests."""
-    if kind != LEADER_AND_ISR:
-        return None
-    return sum(one.leader == broker for one in partitions)
+class SenderFields(Protocol):
+    """The fields by which a request identifies its sender and the run of its receiver."""
+
+    @property
+    def controller_id(self) -> int:
+        """The broker that is controller."""
+
+    @property
+    def controller_epoch(self) -> int:
+        """The epoch of the controller."""
+
+    @property
+    def broker_epoch(self) -> int | None:
+        """The epoch of the receiver."""
+
+
+def whole_request(
+    sender: SenderFields,
+    partitions: tuple[SentPartition, ...],
+    *,
+    seq: int,
+    kind: str,
+    broker: int,
+    version: int,
+    live_brokers: tuple[int, ...] | None,
+    connection: str | None = None,
+) -> SentRequest:
+    """A request whose partitions are all known."""
+    leads = sum(one.leader == broker for one in partitions) if kind == LEADER_AND_ISR else None
+    return SentRequest(
+        seq=seq,
+        kind=kind,
+        controller=sender.controller_id,
+        controller_epoch=sender.controller_epoch,
+        broker=broker,
+        broker_epoch=sender.broker_epoch,
+        version=version,
+        live_brokers=live_brokers,
+        size=len(partitions),
+        leading=leads,
+        partitions=partitions,
+        connection=connection,
+    )
 
 
 def sent_request_of(request: BrokerRequest, seq: int) -> SentRequest:
@@ -129,18 +167,14 @@ def sent_request_of(request: BrokerRequest, seq: int) -> SentRequest:
         case _:
             kind = STOP_REPLICA
             partitions = in_order(map(_partition_of_stop_replica, request.partitions))
-    return SentRequest(
+    return whole_request(
+        request,
+        partitions,
         seq=seq,
         kind=kind,
-        controller=request.controller_id,
-        controller_epoch=request.controller_epoch,
         broker=request.broker,
-        broker_epoch=request.broker_epoch,
         version=request.version,
         live_brokers=live,
-        size=len(partitions),
-        leading=leading(kind, request.broker, partitions),
-        partitions=partitions,
     )
 
 
@@ -222,16 +256,10 @@ def _format(value: object) -> str:
 
 
 def _partition_of_leader_and_isr(one: LeaderAndIsrPartition, with_recovery: bool) -> SentPartition:
-    state, assignment = one.leadership, one.assignment
-    return SentPartition(
-        one.topic,
-        one.partition,
-        leader=state.leader,
-        leader_epoch=state.leader_epoch,
-        isr=state.isr,
-        partition_epoch=state.partition_epoch,
-        controller_epoch=state.controller_epoch,
-        recovery_state=state.recovery_state if with_recovery else None,
+    assignment = one.assignment
+    return structs.replace(
+        _partition_with_leadership(one),
+        recovery_state=one.leadership.recovery_state if with_recovery else None,
         replicas=assignment.replicas,
         adding_replicas=assignment.adding,
         removing_replicas=assignment.removing,
@@ -240,6 +268,16 @@ def _partition_of_leader_and_isr(one: LeaderAndIsrPartition, with_recovery: bool
 
 
 def _partition_of_update_metadata(one: UpdateMetadataPartition) -> SentPartition:
+    return structs.replace(
+        _partition_with_leadership(one),
+        replicas=one.replicas,
+        offline_replicas=one.offline_replicas,
+    )
+
+
+def _partition_with_leadership(
+    one: LeaderAndIsrPartition | UpdateMetadataPartition,
+) -> SentPartition:
     state = one.leadership
     return SentPartition(
         one.topic,
@@ -249,8 +287,6 @@ def _partition_of_update_metadata(one: UpdateMetadataPartition) -> SentPartition
         isr=state.isr,
         partition_epoch=state.partition_epoch,
         controller_epoch=state.controller_epoch,
-        replicas=one.replicas,
-        offline_replicas=one.offline_replicas,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from msgspec import Struct, field
 
 from replay.agreement.broker_requests.comparing import WHOLE_TERM, LogSpan
-from replay.agreement.logs.log_ends import CutLog, LogEnds
+from replay.agreement.logs.log_ends import LogEnds, TruncatedLog
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
     RequestServed,
@@ -219,7 +219,7 @@ class LogCoverage:
         return self._ends.unserved_from(broker)
 
     @property
-    def cut_logs(self) -> list[CutLog]:
+    def cut_logs(self) -> list[TruncatedLog]:
         """The brokers' logs that end too early."""
         return self._ends.cut
 

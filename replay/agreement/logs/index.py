@@ -81,7 +81,7 @@ class _StateWrite(NamedTuple):
         return other.cxid == self.cxid + 1 and other.time_ms <= self.time_ms + _TOGETHER_MS
 
 
-class Index:
+class BrokerLogIndex:
     """The result of the first reading of a log."""
 
     def __init__(self, records: Iterable[ImportedRecord], chroot: str, view: ZnodeView) -> None:

@@ -81,7 +81,7 @@ def kind_of_log(kind: str) -> str:
     return kind if kind in (CONTROLLER_LOG, STATE_CHANGE_LOG) else REQUEST_LOG
 
 
-class CutLog(Struct, frozen=True):
+class TruncatedLog(Struct, frozen=True):
     """A log of a broker that ends too early. Its last line is of `ends`, and it should have a line
     of `lacks` (ISO 8601; "" if only the torn last line is evidence). From record `seq` on, it does
     not show everything."""
@@ -191,7 +191,7 @@ class LogEnds:
         return 0 if lines is None else lines.before + 1
 
     @property
-    def cut(self) -> list[CutLog]:
+    def cut(self) -> list[TruncatedLog]:
         """The logs that end too early."""
         found = []
         for (kind, broker), lines in sorted(self._lines.items()):
@@ -201,7 +201,7 @@ class LogEnds:
             if goes_on or (kind, broker) in self._torn:
                 lacks = iso_time(lacks_ms * _NS) if goes_on else ""
                 ends = iso_time(ends_ms * _NS)
-                found.append(CutLog(kind, broker, ends, lacks, lines.before + 1))
+                found.append(TruncatedLog(kind, broker, ends, lacks, lines.before + 1))
         return found
 
     def _take(self, log: _Log, seq: int, time_ms: int) -> None:

@@ -13,11 +13,11 @@ from msgspec import structs
 from replay.agreement.assumptions import (
     Assumptions,
     Choices,
+    ControllerStep,
     OpenChoice,
-    Step,
 )
 from replay.agreement.results import EITHER_ORDER, AgreementResult, Divergence
-from replay.agreement.search.search import Hypothesis, Run
+from replay.agreement.search.search import ComparisonRun, Hypothesis
 
 RUNS_MAX: Final = 100
 _CHOICES_MAX: Final = 10
@@ -39,34 +39,36 @@ class EventOrder(Hypothesis[Divergence]):
         super().__init__(runs_max)
         self._explained: list[Divergence] = []
 
-    def questions(self, run: Run) -> Sequence[Divergence]:
+    def questions(self, run: ComparisonRun) -> Sequence[Divergence]:
         return run.result.divergences
 
-    def alternatives(self, run: Run, question: Divergence) -> Iterator[Assumptions]:
+    def alternatives(self, run: ComparisonRun, question: Divergence) -> Iterator[Assumptions]:
         assumptions = run.choices.assumptions
         for moments in _other_moments(run.choices, question):
             yield structs.replace(assumptions, moments={**assumptions.moments, **moments})
 
-    def is_answered(self, question: Divergence, run: Run) -> bool:
+    def is_answered(self, question: Divergence, run: ComparisonRun) -> bool:
         return question not in run.result.divergences
 
-    def same_cause(self, question: Divergence, run: Run) -> Sequence[Divergence]:
+    def same_cause(self, question: Divergence, run: ComparisonRun) -> Sequence[Divergence]:
         return [one for one in run.result.divergences if one.batch_key == question.batch_key]
 
-    def next_question(self, before: Run, after: Run) -> Divergence | None:
+    def next_question(self, before: ComparisonRun, after: ComparisonRun) -> Divergence | None:
         return next(iter(_new(after.result, before.result)), None)
 
-    def accept(self, question: Divergence, before: Run, after: Run) -> None:
+    def accept(self, question: Divergence, before: ComparisonRun, after: ComparisonRun) -> None:
         said = self.same_cause(question, before)
         self._explained += [one for one in said if one not in after.result.divergences]
 
-    def report(self, final: Run) -> None:
+    def report(self, final: ComparisonRun) -> None:
         """Add the divergences back as explained by this rule."""
         for one in self._explained:
             final.result.explain(structs.replace(one, explained=self.name))
 
 
-def _other_moments(choices: Choices, divergence: Divergence) -> Iterator[Mapping[Step, int]]:
+def _other_moments(
+    choices: Choices, divergence: Divergence
+) -> Iterator[Mapping[ControllerStep, int]]:
     """Other moments for the last choices before a divergence, beginning with the choices about the
     event that diverges."""
     made = [
@@ -90,7 +92,7 @@ def _other_moments(choices: Choices, divergence: Divergence) -> Iterator[Mapping
             yield {one.step: at}
 
 
-def _read_of_children(choice: OpenChoice, choices: Choices) -> Step | None:
+def _read_of_children(choice: OpenChoice, choices: Choices) -> ControllerStep | None:
     """The next read, if it reads the children that this one listed: it follows at once."""
     step = choice.step._replace(read=choice.step.read + 1)
     following = choices.made.get(step) if choice.step.read else None

@@ -13,7 +13,7 @@ from controller.core.operations import BAD_VERSION, NO_NODE, NODE_EXISTS
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.agreement.assumptions import Assumptions
-from replay.agreement.search.search import Hypothesis, Run
+from replay.agreement.search.search import ComparisonRun, Hypothesis
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import DecisionObserved
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
@@ -32,14 +32,14 @@ class LostReply(Hypothesis[int]):
     def __init__(self) -> None:
         super().__init__(_RUNS_MAX)
 
-    def questions(self, run: Run) -> Sequence[int]:
+    def questions(self, run: ComparisonRun) -> Sequence[int]:
         return run.choices.repeated
 
-    def alternatives(self, run: Run, question: int) -> Iterator[Assumptions]:
+    def alternatives(self, run: ComparisonRun, question: int) -> Iterator[Assumptions]:
         before = run.choices.assumptions
         yield structs.replace(before, lost_replies=before.lost_replies | {question})
 
-    def report(self, final: Run) -> None:
+    def report(self, final: ComparisonRun) -> None:
         """Add a note for each lost reply."""
         final.result.notes += [
             f"zxid {zxid:#x}: its reply was lost, as the same write comes again and is refused"

@@ -19,7 +19,7 @@ Compare = Callable[[Choices], AgreementResult]
 Question = TypeVar("Question")
 
 
-class Run(NamedTuple):
+class ComparisonRun(NamedTuple):
     """A comparison: the choices it made under its assumptions, and its result."""
 
     choices: Choices
@@ -53,30 +53,30 @@ class Hypothesis(ABC, Generic[Question]):
         return min(self.runs_max, max(self.runs_min, RECORDS_MAX // max(records, 1)))
 
     @abstractmethod
-    def questions(self, run: Run) -> Sequence[Question]:
+    def questions(self, run: ComparisonRun) -> Sequence[Question]:
         """The differences that this hypothesis may explain in a run, in order."""
 
     @abstractmethod
-    def alternatives(self, run: Run, question: Question) -> Iterator[Assumptions]:
+    def alternatives(self, run: ComparisonRun, question: Question) -> Iterator[Assumptions]:
         """The assumptions to try, the most likely first."""
 
-    def is_answered(self, question: Question, run: Run) -> bool:
+    def is_answered(self, question: Question, run: ComparisonRun) -> bool:
         """Whether a run no longer raises the question."""
         return True
 
-    def same_cause(self, question: Question, run: Run) -> Sequence[Question]:
+    def same_cause(self, question: Question, run: ComparisonRun) -> Sequence[Question]:
         """The questions that have the same cause, including this one."""
         return (question,)
 
-    def next_question(self, before: Run, after: Run) -> Question | None:
+    def next_question(self, before: ComparisonRun, after: ComparisonRun) -> Question | None:
         """The question that an alternative raises instead, for a combined alternative."""
         return None
 
-    def accept(self, question: Question, before: Run, after: Run) -> None:
+    def accept(self, question: Question, before: ComparisonRun, after: ComparisonRun) -> None:
         """Note that the assumptions of `after` are kept."""
 
     @abstractmethod
-    def report(self, final: Run) -> None:
+    def report(self, final: ComparisonRun) -> None:
         """Add what this hypothesis explains to the result."""
 
 
@@ -86,14 +86,14 @@ def search(
     records: int,
     begin: Assumptions = NO_ASSUMPTIONS,
     has_time: Callable[[], bool] = lambda: True,
-) -> Run:
+) -> ComparisonRun:
     """Compare a log under the assumptions that explain most divergences, in addition to those of
     `begin`. `records`: how many the log has. `has_time`: whether another comparison may begin."""
     is_recorded = any(one.needs_choices and one.runs(records) for one in hypotheses)
 
-    def run(assumptions: Assumptions) -> Run:
+    def run(assumptions: Assumptions) -> ComparisonRun:
         choices = Choices(assumptions, is_recorded=is_recorded)
-        return Run(choices, compare(choices))
+        return ComparisonRun(choices, compare(choices))
 
     best = run(begin)
     for one in hypotheses:
@@ -108,9 +108,9 @@ class _Improvement(Generic[Question]):
 
     def __init__(
         self,
-        run: Callable[[Assumptions], Run],
+        run: Callable[[Assumptions], ComparisonRun],
         hypothesis: Hypothesis[Question],
-        best: Run,
+        best: ComparisonRun,
         runs_max: int,
         has_time: Callable[[], bool],
     ) -> None:
@@ -120,7 +120,7 @@ class _Improvement(Generic[Question]):
         self._best = best
         self._runs_left = runs_max
 
-    def result(self) -> Run:
+    def result(self) -> ComparisonRun:
         hypothesis = self._hypothesis
         given_up: set[Question] = set()
         unanswered = 0
@@ -140,13 +140,15 @@ class _Improvement(Generic[Question]):
                 self._best = other
         return self._best
 
-    def _better(self, question: Question, before: Run, combined: int) -> Run | None:
+    def _better(
+        self, question: Question, before: ComparisonRun, combined: int
+    ) -> ComparisonRun | None:
         """A run that answers the question and leaves fewer divergences than the best so far.
 
         The first one that raises no other question; if all do, the one with the fewest divergences.
         """
         hypothesis = self._hypothesis
-        better: Run | None = None
+        better: ComparisonRun | None = None
         for assumptions in hypothesis.alternatives(before, question):
             if not self._may_run():
                 break

@@ -16,7 +16,7 @@ from replay.agreement.decisions.judgements import (
 )
 from replay.agreement.decisions.write_batch import SkippedWrite, StockDecision
 from replay.agreement.decisions.writes import is_same_write, write_differences
-from replay.agreement.logs.index import Index
+from replay.agreement.logs.index import BrokerLogIndex
 from replay.agreement.trace.shadow_fold import ShadowFold
 from replay.checkpoint import Checkpointed
 from replay.stock_clusters.zookeeper_log.transactions import Create, Operation, SetData
@@ -41,7 +41,7 @@ class ComparedWrites(Checkpointed):
 
     STATE = ("judgements", "_early", "_to_adopt")
 
-    def __init__(self, session: int, broker: int, fold: ShadowFold, index: Index) -> None:
+    def __init__(self, session: int, broker: int, fold: ShadowFold, index: BrokerLogIndex) -> None:
         self.judgements: list[Judgement] = []
         self._session = session
         self._broker = broker

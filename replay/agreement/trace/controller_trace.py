@@ -2,8 +2,9 @@
 
 The logs do not record which event a controller processed when, or what it read. They do record its
 writes and some of its log lines. Therefore the fold continues only as far as the log shows the
-controller to be: up to a write of its session (`decide`), or to a line of its thread (`see`). A
-read is answered as late as possible, with what ZooKeeper holds when the next of these is reached.
+controller to be: up to a write of its session (`decide`), or to a line of its thread
+(`on_event_line`). A read is answered as late as possible, with what ZooKeeper holds when the next
+of these is reached.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +31,7 @@ from replay.agreement.broker_requests.sent_request import SentRequest
 from replay.agreement.decisions.judgements import Judgement
 from replay.agreement.decisions.write_batch import StockDecision, WriteBatch
 from replay.agreement.logs.broker_responses import Response
-from replay.agreement.logs.index import Index
+from replay.agreement.logs.index import BrokerLogIndex
 from replay.agreement.logs.inferred_requests import api_calls_of
 from replay.agreement.logs.logged_reads import (
     children_read_by_event,
@@ -94,7 +95,7 @@ class ControllerTrace(Checkpointed):
         broker: int,
         configuration: Configuration,
         view: ZnodeView,
-        index: Index,
+        index: BrokerLogIndex,
         choices: Choices,
     ) -> None:
         self.session = session
@@ -138,7 +139,7 @@ class ControllerTrace(Checkpointed):
         """The log has reached a record, after a transaction."""
         self._note(self.advance, seq, time_ms, zxid)
         self.fold.advance(seq, time_ms, zxid)
-        self._pending.at(seq)
+        self._pending.advance_to(seq)
         while self.fold.read is not None and self._choices.is_due(self.fold.step, seq):
             self.fold.answer()
         self._pending.admit_requests(time_ms, is_active=self.fold.is_active)
@@ -228,7 +229,7 @@ class ControllerTrace(Checkpointed):
         self.free_ms = decision.time_ms
         self.compared.add(judgement, decision)
 
-    def see(self, marker: LogMarker) -> None:
+    def on_event_line(self, marker: LogMarker) -> None:
         """A line shows that the controller began an event."""
         if marker.event in _ELECTIONS:
             return
@@ -241,10 +242,10 @@ class ControllerTrace(Checkpointed):
         if marker.event != "Resignation" or self.fold.is_active:
             self._begin_logged(marker)
 
-    def reach(self, text: str) -> None:
+    def on_failover_line(self, text: str) -> None:
         """A line of a failover: the reads before it are done."""
         self._has_failed = self._has_failed or is_failed_failover(text)
-        self.fold.reach(text)
+        self.fold.answer_reads_before(text)
 
     def _shows_by_requests(self, trigger: Trigger, *more: type[Trigger]) -> bool:
         """Whether state-change.log shows when an event was processed."""
@@ -357,7 +358,7 @@ class ControllerTrace(Checkpointed):
                 if differences is not None:
                     return self._claim_write(decision, differences)
                 if self.compared.are_written_later(self.fold.batch.paths()):
-                    if self.ahead.reach(decision, self._mark_zxid) or self._go_back():
+                    if self.ahead.write_up_to(decision, self._mark_zxid) or self._go_back():
                         continue
                     if self.ahead.claim_repeated(decision):
                         return self._claim_write(decision, ())
@@ -491,7 +492,7 @@ class ControllerTrace(Checkpointed):
         paths, overlay = self.ahead.all_paths(), self.fold.overlay
         self.checkpoint = None
         self.restore(checkpoint.state)
-        self._pending.hold(checkpoint.event, paths)
+        self._pending.hold_until_write(checkpoint.event, paths)
         for repeat in checkpoint.inputs:
             repeat()
         self.fold.overlay = overlay

@@ -17,7 +17,7 @@ from controller.core.triggers import ApiCall
 from controller.core.values import LeaderAndIsr
 from controller.core.znodes import read_reassignments
 from replay.agreement.decisions.write_batch import StockDecision
-from replay.agreement.logs.index import Index
+from replay.agreement.logs.index import BrokerLogIndex
 from replay.agreement.logs.inferred_requests import NextReassignment
 from replay.agreement.trace.shadow_fold import ShadowFold
 from replay.stock_clusters.zookeeper_log.transactions import Operation, SetData
@@ -26,7 +26,7 @@ _FIRST_VERSION: Final = 0
 
 
 def possible_reassignments(
-    decision: StockDecision, session: int, fold: ShadowFold, index: Index
+    decision: StockDecision, session: int, fold: ShadowFold, index: BrokerLogIndex
 ) -> Iterator[ApiCall]:
     """The requests whose first write a decision may be."""
     for path, operation in decision.operations:
@@ -39,7 +39,7 @@ def possible_reassignments(
 
 
 def _replacing_entries(
-    operation: Operation, session: int, fold: ShadowFold, index: Index
+    operation: Operation, session: int, fold: ShadowFold, index: BrokerLogIndex
 ) -> Iterator[ApiCall]:
     """A request for partitions that are in /admin/reassign_partitions.
 

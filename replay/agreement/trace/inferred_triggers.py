@@ -25,7 +25,7 @@ from controller.core.state import ControllerContext, Partition
 from controller.core.triggers import ApiCall, AutoPreferredReplicaLeaderElection, Trigger
 from controller.core.values import NO_LEADER, UNKNOWN_BROKER_EPOCH, LeaderAndIsr
 from replay.agreement.decisions.write_batch import StockDecision
-from replay.agreement.logs.index import Index
+from replay.agreement.logs.index import BrokerLogIndex
 from replay.agreement.processing_order import immutable_map_order
 from replay.agreement.trace.inferred_reassignments import possible_reassignments
 from replay.agreement.trace.pending_events import PendingEvents
@@ -46,7 +46,12 @@ class InferredTriggers(Checkpointed):
     """The events that may have led to the decisions of one session."""
 
     def __init__(
-        self, session: int, broker: int, fold: ShadowFold, pending: PendingEvents, index: Index
+        self,
+        session: int,
+        broker: int,
+        fold: ShadowFold,
+        pending: PendingEvents,
+        index: BrokerLogIndex,
     ) -> None:
         self._session = session
         self._broker = broker

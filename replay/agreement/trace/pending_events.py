@@ -29,9 +29,9 @@ from controller.core.triggers import (
     Trigger,
     trigger_name,
 )
-from replay.agreement.assumptions import Choices, OpenChoice, Step
+from replay.agreement.assumptions import Choices, ControllerStep, OpenChoice
 from replay.agreement.decisions.write_batch import StockDecision
-from replay.agreement.logs.index import LINE_MS, Index
+from replay.agreement.logs.index import LINE_MS, BrokerLogIndex
 from replay.agreement.logs.markers import (
     LOGGED,
     LOGGED_AT_DEBUG,
@@ -71,7 +71,12 @@ class PendingEvents(Checkpointed):
     STATE = ("_seq", "_pending", "_arrivals", "_expected", "_answered", "_held")
 
     def __init__(
-        self, session: int, broker: int, controller: Controller, index: Index, choices: Choices
+        self,
+        session: int,
+        broker: int,
+        controller: Controller,
+        index: BrokerLogIndex,
+        choices: Choices,
     ) -> None:
         self._session = session
         self._broker = broker
@@ -100,7 +105,7 @@ class PendingEvents(Checkpointed):
     def __iter__(self) -> Iterator[Trigger]:
         return iter(list(self._pending))
 
-    def at(self, seq: int) -> None:
+    def advance_to(self, seq: int) -> None:
         """The log has reached a record."""
         self._seq = seq
 
@@ -122,14 +127,14 @@ class PendingEvents(Checkpointed):
             del self._pending[place], self._arrivals[place]
         return trigger
 
-    def step_of(self, trigger: Trigger) -> Step:
+    def step_of(self, trigger: Trigger) -> ControllerStep:
         """The step that begins an event. An event that was not queued arrives now."""
         arrival = self._arrival(trigger)
         seq = self._seq if arrival is None else arrival.seq
         request = trigger.request.request if isinstance(trigger, ApiCall) else 0
-        return Step(self._session, trigger_name(trigger), seq, request=request)
+        return ControllerStep(self._session, trigger_name(trigger), seq, request=request)
 
-    def hold(self, trigger: Trigger, paths: Sequence[str]) -> None:
+    def hold_until_write(self, trigger: Trigger, paths: Sequence[str]) -> None:
         """Let an event wait until the session writes one of these znodes.
 
         Without paths, the event waits until `release_unnamed`.

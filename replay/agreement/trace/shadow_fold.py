@@ -31,13 +31,13 @@ from controller.core.events import (
 )
 from controller.core.operations import FENCED
 from controller.core.triggers import Trigger
-from replay.agreement.assumptions import Choices, OpenChoice, Step
+from replay.agreement.assumptions import Choices, ControllerStep, OpenChoice
 from replay.agreement.broker_requests.sent_request import (
     SentRequest,
     sent_request_of,
 )
 from replay.agreement.decisions.write_batch import WriteBatch
-from replay.agreement.logs.index import Index
+from replay.agreement.logs.index import BrokerLogIndex
 from replay.agreement.logs.logged_reads import (
     ListedChildren,
     brokers_read_by_failover,
@@ -67,8 +67,8 @@ _SESSION_TIMEOUT_MS: Final = 6000
 _NS_A_MS: Final = 1_000_000
 
 
-class LogPosition(NamedTuple):
-    """A moment of the log: a record, its time, and the last transaction by then."""
+class WaitStart(NamedTuple):
+    """When a fold began to wait: a record, its time, and the last transaction by then."""
 
     seq: int
     ms: int
@@ -115,7 +115,7 @@ class ShadowFold(Checkpointed):
         session: int,
         configuration: Configuration,
         view: ZnodeView,
-        index: Index,
+        index: BrokerLogIndex,
         choices: Choices,
     ) -> None:
         self._session = session
@@ -136,7 +136,7 @@ class ShadowFold(Checkpointed):
         """The outcomes with writes that were fenced."""
         self.inputs = FoldInputs()
         self.read: tuple[Issued, Read] | None = None
-        self.step = Step(session, "", 0)
+        self.step = ControllerStep(session, "", 0)
         self.batch: WriteBatch | None = None
         self.listed: ListedChildren | None = None
         """The children that the next read of this path returns."""
@@ -147,7 +147,7 @@ class ShadowFold(Checkpointed):
         """The last record whose writes the fold has taken into account."""
         self.zxid = 0
         """The last transaction that the log has reached."""
-        self.waiting = LogPosition(0, 0, 0)
+        self.waiting = WaitStart(0, 0, 0)
         """Since when it waits for the answer to its last read or the outcome of its last batch."""
 
     @property
@@ -194,7 +194,7 @@ class ShadowFold(Checkpointed):
         connected = SessionConnected(self._session, _SESSION_TIMEOUT_MS, "", renewed=False)
         self._take(self._fold.feed(connected, self.now_ms))
 
-    def begin(self, trigger: Trigger, step: Step) -> None:
+    def begin(self, trigger: Trigger, step: ControllerStep) -> None:
         """Process a controller event up to its first wait."""
         self.cause, self.step = step.event, step
         self._reads_since = self.seq
@@ -219,7 +219,7 @@ class ShadowFold(Checkpointed):
             self._note_topics_without_id(command)
         overlay = {**self.overlay, **self._states_at_logged_versions(command)}
         outcome = self._view.answer(issued, command, overlay, listed)
-        self.watches.arm(command, self._view)
+        self.watches.set_for_read(command, self._view)
         self._take(self._fold.feed(outcome, self.now_ms))
 
     def answer_without(self, path: str) -> None:
@@ -277,7 +277,7 @@ class ShadowFold(Checkpointed):
             if answer is not None:
                 self.take_answer(answer)
 
-    def reach(self, text: str) -> None:
+    def answer_reads_before(self, text: str) -> None:
         """The log has reached a line of a failover: answer the reads that come before it."""
         self.listed = brokers_read_by_failover(text)
         paths = reads_after(text)
@@ -314,12 +314,12 @@ class ShadowFold(Checkpointed):
             self.rule = one.reason.rule
             if isinstance(command, READS):
                 self.read = (one, command)
-                self.waiting = LogPosition(self.seq, self.now_ms, self.zxid)
+                self.waiting = WaitStart(self.seq, self.now_ms, self.zxid)
                 self.step = self.step._replace(read=self.step.read + 1)
             elif isinstance(command, (WriteZnodes, WriteAtomically)):
                 is_atomic = isinstance(command, WriteAtomically)
                 self.batch = WriteBatch(one.id, command.operations, self._view, is_atomic=is_atomic)
-                self.waiting = LogPosition(self.seq, self.now_ms, self.zxid)
+                self.waiting = WaitStart(self.seq, self.now_ms, self.zxid)
             elif isinstance(command, _REQUESTS):
                 request = self.with_cause(sent_request_of(command, self.seq))
                 self.sent.append(request)

@@ -67,7 +67,7 @@ class WriteAhead(Checkpointed):
         if self._early:
             self._fold.deliver()
 
-    def reach(self, decision: StockDecision, since_zxid: int) -> bool:
+    def write_up_to(self, decision: StockDecision, since_zxid: int) -> bool:
         """Make the next writes of the rule up to the write of a decision, as for `claim`. False if
         the rule has no such write; then the fold may have gone too far."""
         batch = self._fold.batch

@@ -172,7 +172,7 @@ class DebugApp(App[None]):
 
         async def work() -> None:
             self._say("")
-            if await self._session.do(move, self._report) is False:
+            if await self._session.run_in_thread(move, self._report) is False:
                 self._say(missing)
             else:
                 await self._refresh()
@@ -193,7 +193,7 @@ class DebugApp(App[None]):
 
     async def _refresh(self) -> None:
         try:
-            view = await self._session.do(lambda _: self._session.view(), self._report)
+            view = await self._session.run_in_thread(lambda _: self._session.view(), self._report)
         except LogError:
             # Keys work on from the event that is shown.
             if self._view is not None:
@@ -306,7 +306,7 @@ class DebugApp(App[None]):
 
         async def work() -> None:
             seq = self._cursor.seq
-            found = await self._session.do(
+            found = await self._session.run_in_thread(
                 lambda progress: self._cursor.run(is_forward=is_forward, progress=progress),
                 self._report,
             )
@@ -376,7 +376,7 @@ class DebugApp(App[None]):
     def _jump(self, find: Callable[[Progress], list[EventView]], what: str, missing: str) -> None:
         async def work() -> None:
             seq = self._cursor.seq
-            found = await self._session.do(find, self._report)
+            found = await self._session.run_in_thread(find, self._report)
             if not found:
                 self._say(f"event {seq}: {missing}")
                 return
@@ -413,7 +413,7 @@ class DebugApp(App[None]):
     async def _explain(self, name: str, view: DebugView) -> None:
         self._say("")
         subject = subject_named(name, view.after)
-        found = await self._session.do(
+        found = await self._session.run_in_thread(
             lambda progress: self._session.why(subject, progress), self._report
         )
         lines = [Text(found.answer, style="bold"), *(Text(f"note: {one}") for one in found.notes)]
@@ -434,7 +434,7 @@ class DebugApp(App[None]):
 
         async def ask(text: str) -> None:
             self._say("continuing in the simulated cluster")
-            parts = await self._session.do(
+            parts = await self._session.run_in_thread(
                 lambda progress: self._session.what_if(text, progress), self._report
             )
             self._say("")

@@ -16,12 +16,12 @@ from replay.debug.cursor import Cursor, EventsAround
 from replay.debug.event_view import EventView
 from replay.errors import ReplayError
 from replay.index.history import explain_by
-from replay.index.store import Index
+from replay.index.store import EventIndex
 from replay.inspect.changes import Change, changes
 from replay.logs.decode import time_of
 from replay.logs.open_log import OpenedLog
 from replay.progress import Progress
-from replay.what_if.changes import Changes
+from replay.what_if.changes import WhatIfChanges
 from replay.what_if.continuing import what_if
 from replay.what_if.saved_run import incident_of
 from replay.why.daemon_terms import events_to_choose
@@ -57,7 +57,7 @@ class DebugSession:
     """A log that is debugged."""
 
     def __init__(
-        self, path: str, log: OpenedLog, cursor: Cursor, index: Index | None = None
+        self, path: str, log: OpenedLog, cursor: Cursor, index: EventIndex | None = None
     ) -> None:
         """`index`: that of the log, for explanations."""
         self.path = path
@@ -71,7 +71,7 @@ class DebugSession:
         self._around = EventsAround([])
         self._filter = ""
 
-    async def do(self, work: Callable[[Progress], Result], progress: Progress) -> Result:
+    async def run_in_thread(self, work: Callable[[Progress], Result], progress: Progress) -> Result:
         """Run some work in the thread. `progress` is called there. Raises CancelledError,
         ReplayError, LogError."""
 
@@ -137,7 +137,7 @@ class DebugSession:
         return [*answer_parts(answer, incident, [])]
 
 
-def changes_named(text: str) -> Changes:
+def changes_named(text: str) -> WhatIfChanges:
     """The changes that options of `refold what-if` name. Raises ReplayError."""
     try:
         words = shlex.split(text)
@@ -158,7 +158,7 @@ def changes_named(text: str) -> Changes:
     if not all(one.isdecimal() for one in drops):
         raise ReplayError("--drop needs the number of an event")
     several = {name.replace("-", "_"): tuple(values) for name, values in found.items()}
-    asked = Changes(drop=tuple(map(int, drops)), **several)  # type: ignore[arg-type]
+    asked = WhatIfChanges(drop=tuple(map(int, drops)), **several)  # type: ignore[arg-type]
     if asked.is_empty:
         raise ReplayError("nothing is changed: give an option, such as --crash broker=2@81")
     return asked

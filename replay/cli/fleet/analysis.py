@@ -63,12 +63,12 @@ def analyse(
     begin, end = period(first, last)
     settings = settings_of(conf)
     with fleet_errors("analyse", "the analysis did not change; run the command again"):
-        from replay.fleet.analysis.analyse import Options, is_brief
+        from replay.fleet.analysis.analyse import AnalysisOptions, is_brief
         from replay.fleet.analysis.analyse import analyse as analyse_table
         from replay.fleet.table import check_table
 
         check_table(folder)
-        options = Options(
+        options = AnalysisOptions(
             window_s=window,
             flap_s=flap_window,
             flap_times=flap_times,

@@ -25,7 +25,7 @@ from replay.cli.fleet.options import (
 from replay.cli.fleet.replay import divergences, replay
 from replay.cli.options import Json
 from replay.cli.redacted import Redact, redacted_sources
-from replay.description.phrases import some
+from replay.description.phrases import first_few
 
 if TYPE_CHECKING:
     from replay.fleet.decoding import DecodingResult
@@ -163,7 +163,7 @@ def print_ingested(result: "IngestResult") -> None:
     """Print what is missing or was passed over, and what was added."""
     print_incomplete(result.examples, result.set_aside, result.logs_with_notes, result.incomplete)
     for one in result.passed_over:
-        names = some(map(escape_unprintable, one.names), ", ")
+        names = first_few(map(escape_unprintable, one.names), ", ")
         typer.echo(f"passed over: {one.kind}, {counted(one.files, 'file')}: {names}")
     added = "nothing new"
     if result.events or result.commands:

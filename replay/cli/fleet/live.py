@@ -17,7 +17,7 @@ from replay.cli.log.mirror import Config, Servers, TopicName, mirrored_topic
 from replay.errors import ReplayError
 
 if TYPE_CHECKING:
-    from replay.fleet.live.job import Batch
+    from replay.fleet.live.job import BatchResult
 
 
 def live(
@@ -93,7 +93,7 @@ def _log_line(text: str) -> None:
         typer.echo(f"{datetime.now():%H:%M:%S} {text}", err=True)
 
 
-def _print_batch(batch: "Batch", *, as_json: bool) -> None:
+def _print_batch(batch: "BatchResult", *, as_json: bool) -> None:
     with suppress(OutputFault):
         if as_json:
             typer.echo(msgspec.json.encode(batch).decode())

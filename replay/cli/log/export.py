@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from replay.redaction.names import StandIns
 
 
-class Format(StrEnum):
+class ExportFormat(StrEnum):
     """The format of an export."""
 
     JSONL = "jsonl"
@@ -40,8 +40,9 @@ def export(
         ),
     ] = "-",
     as_format: Annotated[
-        Format, typer.Option("--format", help="JSON lines, or two Parquet tables for analysis.")
-    ] = Format.JSONL,
+        ExportFormat,
+        typer.Option("--format", help="JSON lines, or two Parquet tables for analysis."),
+    ] = ExportFormat.JSONL,
     redact: Redact = False,
     names: Annotated[
         Path | None,
@@ -95,14 +96,14 @@ def import_command(
     )
 
 
-def _export(path: Path, out: str, as_format: Format) -> None:
+def _export(path: Path, out: str, as_format: ExportFormat) -> None:
     from replay.export.exporting import export_log
     from replay.export.files import new_file
 
     with LogReader(path) as reader:
         total = reader.last_seq - reader.header.first_seq + 1
     with _event_progress(total) as report:
-        if as_format is Format.PARQUET:
+        if as_format is ExportFormat.PARQUET:
             from replay.export.parquet import export_parquet
 
             if out == "-":

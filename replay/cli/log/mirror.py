@@ -22,7 +22,7 @@ from replay.errors import ReplayError
 
 if TYPE_CHECKING:
     from eventstore.mirror.publishing import OnEvent
-    from eventstore.mirror.topic import Topic
+    from eventstore.mirror.topic import MirrorTopic
 
 _CONFIG = "--command-config"
 
@@ -92,7 +92,7 @@ def mirror(
         raise typer.Exit(DAMAGED)
 
 
-def _publish_redacted(parent: Path, topic: "Topic", on_event: "OnEvent") -> int:
+def _publish_redacted(parent: Path, topic: "MirrorTopic", on_event: "OnEvent") -> int:
     """Publish the logs with other names; returns the number of records. Each log has its own, so
     that a published log does not change when others follow. Raises LogError."""
     from anyio import run as run_async
@@ -199,11 +199,11 @@ def _say_waiting(topic: Any) -> None:
 def mirrored_topic(servers: str, name: str, config: Path | None) -> Any:
     """The topic of logs. Raises SettingsError."""
     from controller.settings.client_options import client_options
-    from eventstore.mirror.topic import Topic
+    from eventstore.mirror.topic import MirrorTopic
 
     # aiokafka logs each attempt; the error reports the failure once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    return Topic(name, {**client_options(config, _CONFIG), "bootstrap_servers": servers})
+    return MirrorTopic(name, {**client_options(config, _CONFIG), "bootstrap_servers": servers})
 
 
 @contextmanager

@@ -39,7 +39,7 @@ WithCommands = Annotated[
 ]
 
 
-class Format(StrEnum):
+class LineFormat(StrEnum):
     """Other formats of the lines."""
 
     KAFKA = "kafka"
@@ -61,7 +61,7 @@ def show(
     with_commands: WithCommands = False,
     as_json: JsonLines = False,
     as_format: Annotated[
-        Format | None,
+        LineFormat | None,
         typer.Option(
             "--format",
             help="kafka: as lines of Kafka's controller.log and state-change.log; kafka-0.8: the"
@@ -191,7 +191,7 @@ def _shortened_line(line: str) -> str:
 
 
 def _show_kafka_lines(
-    log: str, criteria: EventFilter, as_format: Format, *, has_more: bool
+    log: str, criteria: EventFilter, as_format: LineFormat, *, has_more: bool
 ) -> None:
     """Print Kafka's lines for the events within the bounds of `criteria`.
 
@@ -212,7 +212,7 @@ def _show_kafka_lines(
             param_hint="--format",
         )
     any_line = False
-    of_0_8 = as_format is Format.KAFKA_0_8
+    of_0_8 = as_format is LineFormat.KAFKA_0_8
     with open_reader(log) as reader:
         for line in kafka_lines(reader, criteria.last_seq, of_0_8=of_0_8):
             if _is_within(criteria, line.seq, line.wall_ns):

@@ -13,7 +13,7 @@ from controller.core.values import counted
 from replay.cli.exit_status import DAMAGED, errors_in_one_line
 from replay.cli.log_notes import note_unchecked
 from replay.cli.options import Log
-from replay.export.spans import Failover, failovers
+from replay.export.spans import FailoverSpan, failovers
 from replay.logs.decode import require_recorded
 from replay.logs.open_log import open_reader
 
@@ -53,7 +53,7 @@ def traces(
         )
     with errors_in_one_line("log", DAMAGED), open_reader(log) as reader:
         require_recorded(reader.header)
-        found: list[Failover] = list(failovers(reader))
+        found: list[FailoverSpan] = list(failovers(reader))
         with _collected_messages() as said:
             sent = export_traces(reader.header, found, OTLPSpanExporter(endpoint=endpoint))
     if sent < len(found):

@@ -23,8 +23,12 @@ def _lines(comparison: Comparison, failing: list[Group]) -> Iterator[str]:
         first = group.first
         lines = [f"{sentences.title(group)}, {sentences.extent(group)} [{group.id}]"]
         lines += [f"accepted: {group.accepted}"] if group.accepted else []
-        lines += [one for one in (sentences.order(group),) if one]
-        lines += [sentences.where(first), *sentences.details(first), *sentences.outcome(first)]
+        lines += [one for one in (sentences.logs_with_earlier_difference(group),) if one]
+        lines += [
+            sentences.first_cause_place(first),
+            *sentences.details(first),
+            *sentences.outcome(first),
+        ]
         lines += [one for one in (sentences.outcomes_elsewhere(group),) if one]
         yield f"::{level} title={_property(sentences.title(group))}::{_data(chr(10).join(lines))}"
     for entry in comparison.unused:

@@ -66,7 +66,7 @@ def _text(group: Group, log: str) -> str:
     lines = [
         f"{group.id}  {sentences.title(group)}",
         *([sentences.AFTER] if here.is_later else []),
-        sentences.where(here),
+        sentences.first_cause_place(here),
         *sentences.details(here),
     ]
     return "\n".join(

@@ -20,8 +20,8 @@ def _lines(comparison: Comparison) -> Iterator[str]:
     yield ""
     yield _plain(sentences.summary(comparison))
     yield ""
-    yield f"- {_plain(sentences.side(BASE, comparison.base))}"
-    yield f"- {_plain(sentences.side(HEAD, comparison.head))}"
+    yield f"- {_plain(sentences.version_line(BASE, comparison.base))}"
+    yield f"- {_plain(sentences.version_line(HEAD, comparison.head))}"
     yield from (f"- **error**: {_plain(error)}" for error in comparison.errors)
     yield from (f"- **{_plain(one)}**" for one in sentences.nondeterminism(comparison))
     yield from (f"- {_plain(sentences.unused(one))}" for one in comparison.unused)
@@ -60,10 +60,10 @@ def _group(group: Group) -> Iterator[str]:
     if group.accepted:
         yield f"Accepted: {_plain(group.accepted)}"
         yield ""
-    if order := sentences.order(group):
+    if order := sentences.logs_with_earlier_difference(group):
         yield f"{order[0].upper()}{order[1:]}."
         yield ""
-    yield f"First in {_plain(sentences.where(group.first))}:"
+    yield f"First in {_plain(sentences.first_cause_place(group.first))}:"
     yield ""
     yield "```"
     yield from (one.replace("```", "'''") for one in sentences.details(group.first))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from controller.core.values import counted
-from replay.description.phrases import some
+from replay.description.phrases import first_few
 from replay.diff.comparing import BASE, HEAD, Comparison, Group, Instance, Side
 from replay.diff.grouping import DecisionDivergence, RootDivergence
 from replay.diff.nondeterminism import Nondeterminism
@@ -23,7 +23,7 @@ WHAT: Final = {
     "changed": "decided differently",
     "missing": "no longer decided",
     "new": "newly decided",
-    "reordered": "in another order",
+    "reordered": "in another logs_with_earlier_difference",
 }
 
 
@@ -41,7 +41,7 @@ def extent(group: Group) -> str:
     return f"in {counted(len(group.logs), 'log')}, {counted(len(group.partitions), 'partition')}"
 
 
-def order(group: Group) -> str:
+def logs_with_earlier_difference(group: Group) -> str:
     """In how many logs another difference comes before; "" if in none."""
     later = len(group.logs) - len(group.first_logs)
     if group.is_later:
@@ -49,7 +49,7 @@ def order(group: Group) -> str:
     return f"in {counted(later, 'log')} of these after an earlier difference" if later else ""
 
 
-def where(instance: Instance) -> str:
+def first_cause_place(instance: Instance) -> str:
     """The log and event of the first cause."""
     first = instance.root.first
     return _place_in(instance.log, first)
@@ -143,7 +143,9 @@ def _code(one: UncoveredCode) -> str:
     """The file in the core with the function or value, and the lines if others are executed."""
     text = f"{one.file}:{one.name}"
     if one.lines:
-        text += f", {'line' if len(one.lines) == 1 else 'lines'} {some(map(str, one.lines), ', ')}"
+        text += (
+            f", {'line' if len(one.lines) == 1 else 'lines'} {first_few(map(str, one.lines), ', ')}"
+        )
     return text if one.side == HEAD else f"{text} (removed)"
 
 
@@ -158,7 +160,7 @@ def effects(group: Group) -> list[str]:
         followers(group.first),
         *outcome(group.first),
         outcomes_elsewhere(group),
-        f"also in {some(others, ', ')}" if others else "",
+        f"also in {first_few(others, ', ')}" if others else "",
     ]
     return [one for one in lines if one]
 
@@ -243,7 +245,7 @@ def summary(comparison: Comparison) -> str:
     return text + ("; changed code not measured" if comparison.unmeasured else "")
 
 
-def side(name: str, version: Side) -> str:
+def version_line(name: str, version: Side) -> str:
     """One line on a version."""
     core = version.core_fingerprint[:12]
     return f"{name}  {version.reference} (refold {version.code_version}, core {core})"
@@ -253,7 +255,7 @@ def _partitions(one: DecisionDivergence) -> str:
     """The partitions that the target of a decision does not name itself."""
     target = subject_of(one.target)
     listed = [name for name in one.partitions if name not in target.names]
-    return f" ({some(listed, ', ')})" if listed else ""
+    return f" ({first_few(listed, ', ')})" if listed else ""
 
 
 def _value(text: str | None) -> str:

@@ -12,8 +12,8 @@ def text(comparison: Comparison) -> str:
 
 
 def _lines(comparison: Comparison) -> Iterator[str]:
-    yield sentences.side(BASE, comparison.base)
-    yield sentences.side(HEAD, comparison.head)
+    yield sentences.version_line(BASE, comparison.base)
+    yield sentences.version_line(HEAD, comparison.head)
     for group in comparison.groups:
         yield ""
         yield from _group(group)
@@ -37,7 +37,7 @@ def _group(group: Group) -> Iterator[str]:
     if group.accepted:
         yield f"  accepted: {group.accepted}"
     yield f"  {sentences.extent(group)}"
-    yield from (f"  {one}" for one in (sentences.order(group),) if one)
-    yield f"  first: {sentences.where(group.first)}"
+    yield from (f"  {one}" for one in (sentences.logs_with_earlier_difference(group),) if one)
+    yield f"  first: {sentences.first_cause_place(group.first)}"
     yield from (f"    {one}" for one in sentences.details(group.first))
     yield from (f"  {one}" for one in sentences.effects(group))

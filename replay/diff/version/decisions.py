@@ -40,14 +40,14 @@ FAILED: Final = "procedure_failed"
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-class Cause(NamedTuple):
+class DecidedTrigger(NamedTuple):
     """A controller event: its name, and a number that differs between successive events."""
 
     name: str
     number: int
 
 
-NO_CAUSE: Final = Cause("", 0)
+NO_CAUSE: Final = DecidedTrigger("", 0)
 
 
 class DecisionRecorder:
@@ -60,7 +60,7 @@ class DecisionRecorder:
         self.decisions: list[Decision] = []
         self._writes: dict[CommandId, int] = {}
         """The place of the first write of each batch without an outcome."""
-        self._begun: tuple[Cause, str, int] = (NO_CAUSE, "", 0)
+        self._begun: tuple[DecidedTrigger, str, int] = (NO_CAUSE, "", 0)
         """The controller event, the rule and the time of the last writes of one rule."""
 
     def record(
@@ -70,7 +70,7 @@ class DecisionRecorder:
         turn: int,
         time_ns: int,
         event: str,
-        causes: Mapping[CommandId, Cause],
+        causes: Mapping[CommandId, DecidedTrigger],
     ) -> None:
         """Add the decisions of an event.
 
@@ -107,7 +107,7 @@ class DecisionRecorder:
                     )
                 )
 
-    def settle(self, outcome: ZnodesWritten) -> None:
+    def mark_fenced(self, outcome: ZnodesWritten) -> None:
         """Mark the writes that were fenced."""
         first = self._writes.get(outcome.command)
         if first is None or FENCED not in outcome.errors:

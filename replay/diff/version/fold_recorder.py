@@ -11,8 +11,8 @@ from controller.core.fold_observer import FoldObserver
 from controller.core.state import Partition
 from controller.core.triggers import ApiCall, Trigger
 from controller.core.values import NO_LEADER
-from replay.diff.messages import PartitionTimeline, Sample
-from replay.diff.version.decisions import NO_CAUSE, Cause, DecisionRecorder
+from replay.diff.messages import PartitionSample, PartitionTimeline
+from replay.diff.version.decisions import NO_CAUSE, DecidedTrigger, DecisionRecorder
 
 
 class CauseRecorder(FoldObserver):
@@ -20,19 +20,19 @@ class CauseRecorder(FoldObserver):
 
     def __init__(self) -> None:
         self._cause = NO_CAUSE
-        self._of: dict[CommandId, Cause] = {}
+        self._of: dict[CommandId, DecidedTrigger] = {}
 
     def begins(self, trigger: Trigger) -> None:
         """Note the controller event, which for a request has the name of its API."""
         named = trigger.request if isinstance(trigger, ApiCall) else trigger
         name = type(named).__name__.removesuffix("Received")
-        self._cause = Cause(name, self._cause.number + 1)
+        self._cause = DecidedTrigger(name, self._cause.number + 1)
 
     def issues(self, issued: Issued) -> None:
         """Note the cause of a command."""
         self._of[issued.id] = self._cause
 
-    def take(self) -> dict[CommandId, Cause]:
+    def take(self) -> dict[CommandId, DecidedTrigger]:
         """The causes of the commands since the last call."""
         taken, self._of = self._of, {}
         return taken
@@ -42,7 +42,9 @@ class TimelineRecorder:
     """Records the states of some partitions."""
 
     def __init__(self, partitions: Sequence[tuple[str, int]]) -> None:
-        self._samples: dict[tuple[str, int], list[Sample]] = {one: [] for one in partitions}
+        self._samples: dict[tuple[str, int], list[PartitionSample]] = {
+            one: [] for one in partitions
+        }
 
     def sample(self, controller: Controller, time_ns: int) -> None:
         """Note the states that changed. No state is known while another broker is controller."""
@@ -58,11 +60,11 @@ class TimelineRecorder:
         return [PartitionTimeline(*name, samples) for name, samples in self._samples.items()]
 
 
-def _sample(controller: Controller, partition: Partition | None, time_ns: int) -> Sample:
+def _sample(controller: Controller, partition: Partition | None, time_ns: int) -> PartitionSample:
     if partition is None:
-        return Sample(time_ns, NO_LEADER, (), (), is_online=False)
+        return PartitionSample(time_ns, NO_LEADER, (), (), is_online=False)
     state, context = partition.leadership, controller.context
-    return Sample(
+    return PartitionSample(
         time_ns,
         state.leader if state is not None else NO_LEADER,
         state.isr if state is not None else (),
@@ -85,7 +87,7 @@ class FoldRecorder(Struct):
     def take(self, event: Event) -> None:
         """Note an event that is about to be folded."""
         if isinstance(event, ZnodesWritten):
-            self.decisions.settle(event)
+            self.decisions.mark_fenced(event)
 
     def record(
         self,

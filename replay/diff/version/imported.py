@@ -18,11 +18,11 @@ from replay.agreement.assumptions import Assumptions
 from replay.agreement.comparison import read_records
 from replay.agreement.decisions.observed import pair_decisions
 from replay.agreement.gap_free_ranges import gap_free_ranges
-from replay.agreement.logs.index import Index
+from replay.agreement.logs.index import BrokerLogIndex
 from replay.agreement.results import AgreementResult, DetailedTally, result_of
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.diff.messages import AgreementSummary, Disagreement, FoldedLog
-from replay.diff.version.decisions import Cause
+from replay.diff.version.decisions import DecidedTrigger
 from replay.diff.version.fold_recorder import FoldRecorder
 from replay.diff.version.imported_run import ImportedRun, is_election
 from replay.diff.version.imported_zookeeper import ImportedZooKeeper
@@ -90,11 +90,11 @@ def _record_decisions(folded: "_FoldedRange", recorder: FoldRecorder) -> int:
     end_ns = 0
     for observer in folded.sessions.values():
         for issued, seq, time_ns, cause, since, _ in observer.commands:
-            turn, causes = issued.id.cause, {issued.id: Cause(cause, since)}
+            turn, causes = issued.id.cause, {issued.id: DecidedTrigger(cause, since)}
             recorder.decisions.record([issued], seq, turn, time_ns, "", causes)
             end_ns = max(end_ns, time_ns)
         for outcome in observer.fold.fenced:
-            recorder.decisions.settle(outcome)
+            recorder.decisions.mark_fenced(outcome)
     return end_ns
 
 
@@ -102,7 +102,7 @@ class _FoldedRange(Struct, frozen=True):
     """A range of the log without missing transactions: its number, and the result of its fold."""
 
     number: int
-    index: Index
+    index: BrokerLogIndex
     sessions: Mapping[int, ShadowObserver]
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from controller.core.operations import OK
 from eventstore.records import EventRecord
 from replay.agreement.decisions.observed import DecisionEvent
-from replay.agreement.logs.index import Index
+from replay.agreement.logs.index import BrokerLogIndex
 from replay.diff.version import assumptions
 from replay.diff.version.fold_recorder import TimelineRecorder
 from replay.diff.version.imported_term import ImportedTerm
@@ -43,7 +43,7 @@ class ImportedRun:
         self,
         zookeeper: ImportedZooKeeper,
         sessions: Mapping[int, ShadowObserver],
-        index: Index,
+        index: BrokerLogIndex,
         timelines: TimelineRecorder,
     ) -> None:
         self.end_ns = 0

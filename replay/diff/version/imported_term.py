@@ -27,7 +27,7 @@ from controller.core.events import (
 from controller.core.fold import Fold
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.triggers import ApiCall
-from replay.agreement.logs.index import Index
+from replay.agreement.logs.index import BrokerLogIndex
 from replay.agreement.trace.fold_inputs import FoldInput
 from replay.diff.version.adapted_requests import adapt_request
 from replay.diff.version.command_responder import CommandResponder
@@ -48,7 +48,7 @@ class ImportedTerm:
         self,
         zookeeper: ImportedZooKeeper,
         shadow: ShadowObserver,
-        index: Index,
+        index: BrokerLogIndex,
         seq: int,
         time_ns: int,
         timelines: TimelineRecorder,
@@ -92,7 +92,7 @@ class ImportedTerm:
             self._pass_on(self._inputs.popleft()[1])
             self.responder.work()
 
-    def _follow_index(self, index: Index) -> None:
+    def _follow_index(self, index: BrokerLogIndex) -> None:
         """Rebalance leaders when the controller's log says so. A process whose session expires is
         unresponsive for the session timeout before."""
         controller = self._fold.controller

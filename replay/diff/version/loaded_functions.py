@@ -30,7 +30,7 @@ class LoadedFunctions:
     def replace(self, code: CodeType) -> None:
         """Let the functions with the place of `code`, or of a code in it, run that code. Functions
         do not change if their place is ambiguous or their closure would change."""
-        codes = [code, *nested(code)]
+        codes = [code, *nested_code(code)]
         places = Counter(map(code_place, codes))
         for changed in codes:
             for one in self.functions_at(code_place(changed)):
@@ -45,7 +45,7 @@ def code_place(code: CodeType) -> CodePlace:
     return str(Path(code.co_filename)), code.co_qualname, code.co_firstlineno
 
 
-def nested(code: CodeType) -> Iterator[CodeType]:
+def nested_code(code: CodeType) -> Iterator[CodeType]:
     """The code objects in a code object, at all depths."""
     waiting = [code]
     while waiting:

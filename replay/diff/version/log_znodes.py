@@ -42,7 +42,7 @@ class LogZnodes:
 
     # Filling
 
-    def passed(self, seq: int, zxid: int) -> None:
+    def note_transaction(self, seq: int, zxid: int) -> None:
         """Note that transaction `zxid` had happened at event `seq`."""
         if not self._zxids or zxid > self._zxids[-1]:
             self._zxids.append(zxid)
@@ -94,7 +94,7 @@ class LogZnodes:
         since = changed_at if changed_at is not None else asked_at
         lists.append((max(since, lists[-1][0]) if lists else since, children))
 
-    def wrote(self, seq: int, path: str, before: Znode | None, znode: Znode | None) -> None:
+    def note_write(self, seq: int, path: str, before: Znode | None, znode: Znode | None) -> None:
         """Note a write of the log's controller. `before` is the znode before the write."""
         self._changed.pop(path, None)
         self._of.setdefault(path, [ZnodeState(0, before)]).append(ZnodeState(seq, znode))

@@ -171,7 +171,7 @@ class RecordedHistory:
                     if may_fire(operation, event):
                         self.own_watches[seq] = (id, place)
                         return
-        self.znodes.passed(seq, event.zxid)
+        self.znodes.note_transaction(seq, event.zxid)
         self.znodes.fired(seq, event.path, event.change)
 
     def _note_read(
@@ -180,7 +180,7 @@ class RecordedHistory:
         for number, error in enumerate(event.errors):
             path = paths[event.offset + number]
             if error == OK:
-                self.znodes.passed(seq, event.mzxids[number])
+                self.znodes.note_transaction(seq, event.mzxids[number])
                 self.znodes.read(seq, asked_at, path, _znode(event, number))
             elif error == NO_NODE:
                 self.znodes.read(seq, asked_at, path, None)
@@ -201,15 +201,17 @@ class RecordedHistory:
                 case Create(path=path, data=data, ephemeral=ephemeral):
                     owner = self._session if ephemeral else 0
                     mzxid = self.znodes.last_zxid
-                    self.znodes.wrote(seq, path, None, znode_of(data, owner=owner, mzxid=mzxid))
+                    self.znodes.note_write(
+                        seq, path, None, znode_of(data, owner=owner, mzxid=mzxid)
+                    )
                 case SetData(path=path, data=data):
                     version = event.versions[number]
                     czxid = before.czxid if before else 0
                     mzxid = self.znodes.last_zxid
                     now = znode_of(data, version=version, czxid=czxid, mzxid=mzxid)
-                    self.znodes.wrote(seq, path, znode_of(b"", version=version - 1), now)
+                    self.znodes.note_write(seq, path, znode_of(b"", version=version - 1), now)
                 case Delete(path=path):
-                    self.znodes.wrote(seq, path, znode_of(b""), None)
+                    self.znodes.note_write(seq, path, znode_of(b""), None)
                 case _:
                     pass
 

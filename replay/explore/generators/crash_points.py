@@ -25,7 +25,7 @@ RARE_RUNS: Final = 16
 _RESTARTS_MS: Final = (50, 2_000, 8_000)
 
 
-class Place(NamedTuple):
+class BaseRunAct(NamedTuple):
     """An act of a base run."""
 
     inputs: list[Input]
@@ -52,14 +52,14 @@ def _active(acts: list[ControllerAct], attempts: Attempts) -> list[ControllerAct
 
 def choose_acts(
     runs: list[tuple[list[Input], dict[str, list[ControllerAct]]]], numbers: RandomNumbers
-) -> Iterator[Place]:
+) -> Iterator[BaseRunAct]:
     """One act of each crash point: those that the fewest runs have, then any others."""
-    places: dict[str, list[list[Place]]] = {}
+    places: dict[str, list[list[BaseRunAct]]] = {}
     for inputs, acts in runs:
-        of_run: dict[str, list[Place]] = {}
+        of_run: dict[str, list[BaseRunAct]] = {}
         for process, done in acts.items():
             for act in done:
-                of_run.setdefault(act.point, []).append(Place(inputs, process, act))
+                of_run.setdefault(act.point, []).append(BaseRunAct(inputs, process, act))
         for point, found in of_run.items():
             places.setdefault(point, []).append(found)
     points = numbers.sample(list(places), len(places))

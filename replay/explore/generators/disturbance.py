@@ -71,7 +71,7 @@ class _Bases:
             self._seen.update(dict.fromkeys(fresh))
             self._bases.append(_Base(inputs, points, fresh))
 
-    def vary(self) -> None:
+    def run_variation(self) -> None:
         """Run a variation of one of the bases. Raises ViolationFound, BudgetSpent."""
         numbers, scenario = self._numbers, self._attempts.scenario
         if not self._bases:
@@ -94,7 +94,7 @@ def disturb(attempts: Attempts, numbers: RandomNumbers) -> None:
     for _ in range(BASES):
         bases.run(attempts.inputs(numbers))
     for _ in range(RUNS):
-        bases.vary()
+        bases.run_variation()
 
 
 def inputs_at(
@@ -121,7 +121,7 @@ def inputs_at(
             offset = numbers.choice(_LATER_MS) - numbers.choice(_EARLIER_MS)
             moment = scenario.nearest_active_ms(one.at_ms + offset)
             if numbers.chance(_FAULTS_PERCENT):
-                made += faults.aimed(moment)
+                made += faults.make_aimed(moment)
             elif numbers.chance(_CONFLICTS_PERCENT):
                 made += acts.about(one.kind, moment)
             else:

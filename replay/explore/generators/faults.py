@@ -73,7 +73,7 @@ class FaultMaker:
         """A random fault."""
         return self._numbers.weighted(_WEIGHTS)(self, at_ms)
 
-    def aimed(self, at_ms: int) -> list[Input]:
+    def make_aimed(self, at_ms: int) -> list[Input]:
         """A random fault that makes a difference at one moment. If a session expires, its ephemeral
         znodes may stay."""
         made = self._numbers.weighted(_AIMED_WEIGHTS)(self, at_ms)

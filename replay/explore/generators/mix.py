@@ -24,7 +24,7 @@ _ALONE_PERCENT: Final = 60
 """How often nothing else happens near a pattern. Other inputs often stop what it aims at."""
 
 
-def mix(scenario: Scenario, numbers: RandomNumbers) -> list[Input]:
+def random_mix(scenario: Scenario, numbers: RandomNumbers) -> list[Input]:
     """A pattern with other inputs, two patterns that are far from each other, or other inputs, in
     the order of their times."""
     faults, acts = FaultMaker(scenario, numbers), ActMaker(scenario, numbers)

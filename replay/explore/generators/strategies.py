@@ -12,7 +12,7 @@ from replay.explore.coverage import Coverage
 from replay.explore.generators.attempt import Attempts
 from replay.explore.generators.crash_points import crash_points
 from replay.explore.generators.disturbance import disturb
-from replay.explore.generators.mix import mix
+from replay.explore.generators.mix import random_mix
 from replay.explore.generators.pct import pct
 from replay.explore.generators.scenarios import random_generic, random_scenario
 from replay.explore.generators.staleness import staleness
@@ -82,5 +82,5 @@ def do_job(
         is_generic = of_cluster.chance(50)
         scenario = random_generic(of_cluster) if is_generic else random_scenario(of_cluster)
     given = start.inputs
-    base = (lambda of, more: vary_times(given, more, of)) if given else mix
+    base = (lambda of, more: vary_times(given, more, of)) if given else random_mix
     STRATEGIES[name](Attempts(scenario, name, job_seed, base, on_run), numbers)

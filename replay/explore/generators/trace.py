@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from replay.explore.generators.subjects import MessageSubjects
-from replay.world.draws import mix
+from replay.world.draws import hash_of
 from replay.world.network import Delivery
 
 _MASK: Final = 2**64 - 1
@@ -87,11 +87,11 @@ class Trace:
         for receiver, one in self._kept:
             content = f"{one.link} {type(one.message).__name__} {_text(self._subjects[one.id])}"
             value = zlib.crc32(content.encode()) * 0x9E3779B97F4A7C15
-            value = mix(value + hashes.get(one.cause, 0))
+            value = hash_of(value + hashes.get(one.cause, 0))
             seen = before.setdefault(receiver, [])
             for earlier, its in reversed(seen):
                 if self._is_dependent(earlier, one):
-                    value = mix(value ^ its)
+                    value = hash_of(value ^ its)
                     break
             hashes[one.id] = value
             seen.append((one, value))

@@ -7,7 +7,7 @@ from controller.core.configuration import Configuration
 from controller.core.znodes import Name
 
 
-class PartitionMetadata(NamedTuple):
+class CachedPartition(NamedTuple):
     """What the metadata cache of a broker has of a partition."""
 
     leader: int
@@ -22,7 +22,7 @@ class PartitionMetadata(NamedTuple):
         )
 
 
-class ClusterView(Protocol):
+class SimulationView(Protocol):
     """The processes of the simulation, now."""
 
     def runs_refold(self) -> bool:
@@ -52,7 +52,7 @@ class ClusterView(Protocol):
     def leadership(self, broker: int, name: Name) -> tuple[int, int] | None:
         """The leader and leader epoch that a replica has applied; None: none."""
 
-    def metadata(self, broker: int) -> Mapping[Name, PartitionMetadata]:
+    def metadata(self, broker: int) -> Mapping[Name, CachedPartition]:
         """The metadata cache of a broker."""
 
     def live_in_metadata(self, broker: int) -> Collection[int]:

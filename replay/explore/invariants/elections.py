@@ -9,7 +9,7 @@ from replay.explore.invariants.invariant import (
     Report,
     StateWrite,
 )
-from replay.explore.invariants.known_cluster import Candidates, KnownCluster
+from replay.explore.invariants.known_cluster import KnownCluster, LeaderCandidates
 from replay.names import partition_name
 
 
@@ -19,7 +19,7 @@ class _Election(Invariant):
 
     def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
-        self._decided: dict[tuple[str, Name], Candidates] = {}
+        self._decided: dict[tuple[str, Name], LeaderCandidates] = {}
 
     def decided(self, process: str, name: Name, state: LeaderAndIsr) -> None:
         known = self.known
@@ -38,7 +38,7 @@ class _Election(Invariant):
         if before is None or before.leader != leader:
             self.elected(write, candidates)
 
-    def elected(self, write: StateWrite, candidates: Candidates) -> None:
+    def elected(self, write: StateWrite, candidates: LeaderCandidates) -> None:
         """A controller made another replica the leader."""
         raise NotImplementedError
 
@@ -54,7 +54,7 @@ class ElectedIsOnline(_Election):
         "registered again."
     )
 
-    def elected(self, write: StateWrite, candidates: Candidates) -> None:
+    def elected(self, write: StateWrite, candidates: LeaderCandidates) -> None:
         leader = write.after.leader
         if leader not in candidates.online:
             self.violated(
@@ -72,7 +72,7 @@ class UncleanIsAllowed(_Election):
         "or of the brokers has allowed it, or a client has requested an unclean election."
     )
 
-    def elected(self, write: StateWrite, candidates: Candidates) -> None:
+    def elected(self, write: StateWrite, candidates: LeaderCandidates) -> None:
         before, leader = write.before, write.after.leader
         if before is None or leader in before.isr or self.known.may_elect_uncleanly(write.name):
             return
@@ -95,7 +95,7 @@ class FirstReplicaLeads(_Election):
         "Replicas that a requested target drops are passed over."
     )
 
-    def elected(self, write: StateWrite, candidates: Candidates) -> None:
+    def elected(self, write: StateWrite, candidates: LeaderCandidates) -> None:
         leader, before = write.after.leader, write.before
         in_sync = before.isr if before is not None else candidates.online
         if leader not in in_sync or self.known.cancel_known_to(write.process):

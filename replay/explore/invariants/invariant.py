@@ -56,7 +56,7 @@ class AssignmentWrite(NamedTuple):
     process: str
 
 
-class Replica(NamedTuple):
+class TopicReplica(NamedTuple):
     """A replica on a broker, with the id of its topic as the broker knows it."""
 
     broker: int
@@ -188,16 +188,16 @@ class Invariant:
     def applied(self, applied: AppliedRequest) -> None:
         """A broker has carried out a request."""
 
-    def leads(self, replica: Replica, leader_epoch: int) -> None:
+    def leads(self, replica: TopicReplica, leader_epoch: int) -> None:
         """A replica begins to lead in a leader epoch."""
 
-    def replica_deleted(self, replica: Replica) -> None:
+    def replica_deleted(self, replica: TopicReplica) -> None:
         """A broker deleted the files of a replica."""
 
-    def truncated(self, replica: Replica, offset: int) -> None:
+    def truncated(self, replica: TopicReplica, offset: int) -> None:
         """A replica removed its records from `offset` on, because its leader does not have them."""
 
-    def lost(self, replica: Replica, offset: int) -> None:
+    def lost(self, replica: TopicReplica, offset: int) -> None:
         """A machine failed, and a replica lost its records from `offset` on."""
 
     # Clients

@@ -68,7 +68,7 @@ class RequestedTargets:
         self.targets.append(target)
 
 
-class Candidates(NamedTuple):
+class LeaderCandidates(NamedTuple):
     """What a controller knows when it elects the leader of a partition: the orders in which its
     rules consider replicas, the replicas that may be online as far as it knows, and those that
     surely are."""
@@ -96,7 +96,9 @@ class ProcessQueries:
             lambda process, path: None
         )
         """The children of a path that a controller knows; None: it keeps no such list."""
-        self.candidates_of: Callable[[str, Name], Candidates | None] = lambda process, name: None
+        self.candidates_of: Callable[[str, Name], LeaderCandidates | None] = lambda process, name: (
+            None
+        )
         """The candidates to lead a partition; None: the controller does not know it."""
         self.shutting_down_of: Callable[[str], Collection[int]] = lambda process: ()
         """The brokers that a controller knows to be in controlled shutdown."""

@@ -6,9 +6,9 @@ from controller.core.values import NO_LEADER
 from replay.explore.invariants.invariant import (
     AppliedRequest,
     Invariant,
-    Replica,
     Report,
     StateWrite,
+    TopicReplica,
     forget_topic_without_id,
 )
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
@@ -43,7 +43,7 @@ class OneLeaderPerEpoch(Invariant):
     def topic_deleted(self, topic: KnownTopic) -> None:
         forget_topic_without_id(self._leading, topic)
 
-    def leads(self, replica: Replica, leader_epoch: int) -> None:
+    def leads(self, replica: TopicReplica, leader_epoch: int) -> None:
         key = (replica.topic, replica.topic_id, replica.partition, leader_epoch)
         other = self._leading.setdefault(key, replica.broker)
         if other != replica.broker:

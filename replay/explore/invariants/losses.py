@@ -117,7 +117,7 @@ class Losses:
         is_shrunk = by_controller and any(one in kept and one not in isr for one in before)
         stored.append(_Isr(self.next(), leader_epoch, isr, is_shrunk))
 
-    def led(self, name: Name, broker: int, leader_epoch: int) -> None:
+    def leadership_begun(self, name: Name, broker: int, leader_epoch: int) -> None:
         """A broker begins to lead."""
         self._leaders.setdefault(name, []).append((self.next(), broker, leader_epoch))
 
@@ -157,7 +157,7 @@ class Losses:
         led = self._leaders.get(name, ())
         return next((one for _, one, epoch in reversed(led) if epoch == leader_epoch), None)
 
-    def excuse(self, name: Name, offset: int, record: int, at: int, leader_epoch: int) -> bool:
+    def may_be_lost(self, name: Name, offset: int, record: int, at: int, leader_epoch: int) -> bool:
         """Whether a record that the ISR had at `at`, in a leader epoch, may be lost."""
         unclean_at, unclean_epoch = self._unclean.get(name, (0, 0))
         # The earlier leader acknowledges records until it knows of the election.

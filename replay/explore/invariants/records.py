@@ -6,8 +6,8 @@ from typing import ClassVar, NamedTuple
 from controller.core.znodes import Name
 from replay.explore.invariants.invariant import (
     Invariant,
-    Replica,
     Report,
+    TopicReplica,
 )
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
 from replay.names import partition_name
@@ -83,8 +83,8 @@ class AcknowledgedRecordsKept(Invariant):
     ) -> None:
         """A leader of an earlier leader epoch acknowledges a record where a newer one has
         acknowledged another: the earlier leader's record is lost."""
-        excuse = self.known.losses.excuse
-        if not excuse(one.name, one.offset, one.record, at, one.leader_epoch):
+        may_be_lost = self.known.losses.may_be_lost
+        if not may_be_lost(one.name, one.offset, one.record, at, one.leader_epoch):
             self.violated(
                 partition_name(*one.name),
                 f"record {one.record} at offset {one.offset} was acknowledged by the ISR "
@@ -107,8 +107,8 @@ class AcknowledgedRecordsKept(Invariant):
         if found == expected.record or self.known.is_queued(name[0]):
             # The deletion of a topic takes its records, one replica after the other.
             return True
-        excuse = self.known.losses.excuse
-        if excuse(name, offset, expected.record, expected.at, expected.leader_epoch):
+        may_be_lost = self.known.losses.may_be_lost
+        if may_be_lost(name, offset, expected.record, expected.at, expected.leader_epoch):
             del log.records[offset]
             return True
         self.violated(
@@ -122,18 +122,18 @@ class AcknowledgedRecordsKept(Invariant):
         for number in topic.assignments:
             self._logs.pop((topic.name, number), None)
 
-    def truncated(self, replica: Replica, offset: int) -> None:
+    def truncated(self, replica: TopicReplica, offset: int) -> None:
         log = self._logs.get(replica.name)
         if log is not None and log.compared.get(replica.broker, 0) > offset:
             log.compared[replica.broker] = offset
 
-    def lost(self, replica: Replica, offset: int) -> None:
+    def lost(self, replica: TopicReplica, offset: int) -> None:
         self.truncated(replica, offset)
 
-    def replica_deleted(self, replica: Replica) -> None:
+    def replica_deleted(self, replica: TopicReplica) -> None:
         self.truncated(replica, 0)
 
-    def leads(self, replica: Replica, leader_epoch: int) -> None:
+    def leads(self, replica: TopicReplica, leader_epoch: int) -> None:
         broker, name = replica.broker, replica.name
         log = self._logs.get(name)
         if log is None or self.known.is_queued(replica.topic):
@@ -174,7 +174,7 @@ class ReadRecordsStable(Invariant):
         if first is not None and first.record == record:
             return
         losses = self.known.losses
-        if first is not None and not losses.excuse(
+        if first is not None and not losses.may_be_lost(
             name, offset, first.record, first.at, first.leader_epoch
         ):
             self.violated(

@@ -10,7 +10,7 @@ from controller.core import znodes
 from controller.core.configuration import Configuration
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Name, ReplicaDeletion
-from replay.explore.invariants.cluster_view import ClusterView, PartitionMetadata
+from replay.explore.invariants.cluster_view import CachedPartition, SimulationView
 from replay.explore.invariants.invariant import Invariant, Report
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
 from replay.names import partition_name
@@ -32,7 +32,7 @@ class Recovery(Invariant):
     WITHIN_MS: ClassVar[int]
     ONLY_REFOLD: ClassVar[bool] = False
 
-    def __init__(self, known: KnownCluster, report: Report, view: ClusterView) -> None:
+    def __init__(self, known: KnownCluster, report: Report, view: SimulationView) -> None:
         super().__init__(known, report)
         self.view = view
 
@@ -379,7 +379,7 @@ class MetadataCurrent(Recovery):
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
 
-    def __init__(self, known: KnownCluster, report: Report, view: ClusterView) -> None:
+    def __init__(self, known: KnownCluster, report: Report, view: SimulationView) -> None:
         super().__init__(known, report, view)
         self._deleted: dict[str, dict[int, int]] = {}
         """The registered brokers, with their broker epochs, when a topic was deleted. Others may
@@ -406,7 +406,7 @@ class MetadataCurrent(Recovery):
                 assignment = known.assignment(name)
                 if assignment is None or known.is_assigned_by_tool(name):
                     continue
-                expected = PartitionMetadata(
+                expected = CachedPartition(
                     state.leader, state.leader_epoch, state.isr, assignment.replicas
                 )
                 found = metadata.get(name)

@@ -8,9 +8,9 @@ from controller.core.znodes import Name
 from replay.explore.invariants.invariant import (
     AssignmentWrite,
     Invariant,
-    Replica,
     Report,
     StateWrite,
+    TopicReplica,
 )
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
 from replay.names import broker_named, partition_name
@@ -317,7 +317,7 @@ class AssignedReplicasKept(Invariant):
                     f"are {list(assignment.replicas)}",
                 )
 
-    def replica_deleted(self, replica: Replica) -> None:
+    def replica_deleted(self, replica: TopicReplica) -> None:
         topic = self.known.topics.get(replica.topic)
         state = self.known.states.get(replica.name)
         if topic is None or state is None or self.known.is_queued(replica.topic):

@@ -10,7 +10,7 @@ from controller.kafka_0_8.commands import RespondProduce
 from controller.kafka_0_8.events import ProduceReceived
 from controller.kafka_0_8.records import ACKS_NONE
 from controller.kafka_0_8.state import Partition
-from replay.explore.invariants.cluster_view import ClusterView
+from replay.explore.invariants.cluster_view import SimulationView
 from replay.explore.invariants.invariant import Invariant, Report
 from replay.explore.invariants.leadership import (
     LeaderEpochsForward,
@@ -226,7 +226,7 @@ class ReplicasEqual(Recovery):
     )
     WITHIN_MS: ClassVar[int] = 60_000
 
-    def __init__(self, known: KnownCluster08, report: Report, view: ClusterView) -> None:
+    def __init__(self, known: KnownCluster08, report: Report, view: SimulationView) -> None:
         super().__init__(known, report, view)
         self.log_of: LogOf = lambda broker, name: []
 
@@ -259,7 +259,7 @@ class ProducersAnswered(Recovery):
     )
     WITHIN_MS: ClassVar[int] = 60_000
 
-    def __init__(self, known: KnownCluster08, report: Report, view: ClusterView) -> None:
+    def __init__(self, known: KnownCluster08, report: Report, view: SimulationView) -> None:
         super().__init__(known, report, view)
         self.now_us: Callable[[], int] = lambda: 0
         self._open: dict[tuple[int, int], int] = {}

@@ -64,7 +64,7 @@ class ZooKeeperFacts08:
     ) -> None:
         self._known = known
         self._state = state
-        self._leaders: dict[Name, znodes.Leader] = {}
+        self._leaders: dict[Name, znodes.LeaderZnode] = {}
         self._isrs: dict[Name, tuple[znodes.Isr, int]] = {}
         """Each ISR with the version of its znode."""
         self._state_written = of("state_written")
@@ -196,7 +196,7 @@ class ZooKeeperFacts08:
             known.states.pop(name, None)
             return None
         isr, version = self._isrs[name]
-        leader = self._leaders.get(name, znodes.Leader(NO_LEADER, isr.epoch))
+        leader = self._leaders.get(name, znodes.LeaderZnode(NO_LEADER, isr.epoch))
         before = known.states.get(name)
         after = LeaderAndIsr(leader.broker, leader.epoch, isr.brokers, version, 0)
         known.states[name] = after

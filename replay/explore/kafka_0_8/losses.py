@@ -68,7 +68,7 @@ class Losses08(Losses):
         self._cuts.pop(name, None)
         self._isr_now.pop(name, None)
 
-    def excuse(self, name: Name, offset: int, record: int, at: int, leader_epoch: int) -> bool:
+    def may_be_lost(self, name: Name, offset: int, record: int, at: int, leader_epoch: int) -> bool:
         """Whether a replica has removed the record as the flaw describes it, and has led since."""
         for one in self._cuts.get(name, ()):
             is_cut = one.records.get(offset) == record

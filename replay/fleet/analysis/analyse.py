@@ -39,7 +39,7 @@ from replay.fleet.analysis.reassignment_races import (
     reassignment_steps,
 )
 from replay.fleet.analysis.reassignments import reassignments
-from replay.fleet.analysis.summary import Summary, summaries
+from replay.fleet.analysis.summary import SummaryTable, summaries
 from replay.fleet.analysis.znodes import znodes
 from replay.fleet.analysis.zombies import zombies
 from replay.fleet.errors import FleetError, check_known
@@ -66,7 +66,7 @@ _BRIEF_ROWS: Final = 1_000_000
 _Source = DataFrame | Future[DataFrame]
 
 
-class Options(Struct, frozen=True):
+class AnalysisOptions(Struct, frozen=True):
     """The logs to analyse, and the thresholds. `begin` and `end` are wall clocks in ms since 1970,
     both inclusive: logs with records in this range are analysed completely. If `clusters` is empty,
     all clusters are analysed.
@@ -88,12 +88,12 @@ class Analysis(Struct):
 
     folder: str
     made: str
-    options: Options
+    options: AnalysisOptions
     tables: dict[str, int]
     incomplete: int
     set_aside: int
     examples: list[SetAsideInput]
-    summaries: list[Summary]
+    summaries: list[SummaryTable]
     seconds: float
 
 
@@ -105,7 +105,7 @@ def is_brief(folder: Path) -> bool:
 
 
 def analyse(
-    spark: SparkSession, folder: Path, options: Options, progress: Progress = unreported
+    spark: SparkSession, folder: Path, options: AnalysisOptions, progress: Progress = unreported
 ) -> Analysis:
     """Analyse the table in the folder and write the results to `folder`/analysis.
 
@@ -161,7 +161,7 @@ def _threads(spark: SparkSession) -> Iterator[ThreadPoolExecutor]:
         pool.shutdown()
 
 
-def filter_records(records: DataFrame, options: Options) -> DataFrame:
+def filter_records(records: DataFrame, options: AnalysisOptions) -> DataFrame:
     """The records of the clusters and logs that match the options."""
     if options.clusters:
         records = records.where(sql.col("cluster").isin(*options.clusters))
@@ -194,7 +194,7 @@ class AnalysisRun:
         self._pool = pool
         self._tables: dict[str, Future[DataFrame]] = {}
 
-    def start_all(self, records: DataFrame, segments: DataFrame, options: Options) -> None:
+    def start_all(self, records: DataFrame, segments: DataFrame, options: AnalysisOptions) -> None:
         """Start all tables. Each waits for the tables that it is computed from."""
         write = self._start
         of = write("logs", logs, records, segments)
@@ -236,7 +236,7 @@ class AnalysisRun:
         """The number of logs that lack something."""
         return rows_in(self._into.path_of("logs"), ~pc.field("is_complete"))
 
-    def summaries(self) -> list[Summary]:
+    def summaries(self) -> list[SummaryTable]:
         """The summaries of the results."""
         self._report_step("summing up")
         made = {name: table.result() for name, table in self._tables.items()}

@@ -59,7 +59,7 @@ _QUERIES: Final = {
 }
 
 
-class Summary(Struct):
+class SummaryTable(Struct):
     """A small table with at most 20 rows; each row has one value per column."""
 
     title: str
@@ -69,14 +69,14 @@ class Summary(Struct):
 
 def summaries(
     spark: SparkSession, tables: dict[str, DataFrame], pool: ThreadPoolExecutor
-) -> list[Summary]:
+) -> list[SummaryTable]:
     """Totals of each topic, or the entries with the highest values; at most 20 rows each."""
 
-    def summary(title: str, query: str) -> Summary:
+    def summary(title: str, query: str) -> SummaryTable:
         used: dict[str, Any] = {
             name: frame for name, frame in tables.items() if f"{{{name}}}" in query
         }
         found = spark.sql(query, **used)
-        return Summary(title, found.columns, [list(row) for row in found.take(20)])
+        return SummaryTable(title, found.columns, [list(row) for row in found.take(20)])
 
     return list(pool.map(summary, _QUERIES.keys(), _QUERIES.values()))

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from replay.fleet.live.folder import ClusterFolder, LiveFolder
-from replay.fleet.live.mirrored_log import LogState, MirroredLog
+from replay.fleet.live.mirrored_log import MirroredLog, MirroredLogState
 
 _NS_IN_US: Final = 1000
 
@@ -83,7 +83,10 @@ def _take_cluster(name: str, rows: Iterable[Any], place: ClusterFolder) -> Batch
 
 
 def _write_health(
-    place: ClusterFolder, newest: str, logs: dict[str, MirroredLog], states: dict[str, LogState]
+    place: ClusterFolder,
+    newest: str,
+    logs: dict[str, MirroredLog],
+    states: dict[str, MirroredLogState],
 ) -> None:
     """Write the health from the log whose daemon was controller last; unchanged if it has nothing
     new."""
@@ -100,7 +103,7 @@ def _write_health(
     place.write_health([{**asdict(one), **moment} for one in partitions])
 
 
-def _log_row(log: str, states: LogState) -> dict[str, Any]:
+def _log_row(log: str, states: MirroredLogState) -> dict[str, Any]:
     state = "controller" if states.is_active else "standby"
     if states.is_ended:
         state = "ended"

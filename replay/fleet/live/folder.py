@@ -24,7 +24,7 @@ from pyarrow import parquet
 from eventstore.folders import replacing
 from replay.fleet.day_files import escaped
 from replay.fleet.errors import FleetError, converting_os_errors
-from replay.fleet.live.mirrored_log import LogState
+from replay.fleet.live.mirrored_log import MirroredLogState
 from replay.fleet.locking import exclusive, in_turn
 
 _MARKER: Final = "refold-live.json"
@@ -141,16 +141,16 @@ class ClusterFolder(Struct, frozen=True):
     logs: Path
     state: Path
 
-    def log_state(self, log: str) -> LogState:
+    def log_state(self, log: str) -> MirroredLogState:
         """The stored state of a log."""
         path = self._state_of(log)
         return (
-            msgspec.msgpack.decode(path.read_bytes(), type=LogState)
+            msgspec.msgpack.decode(path.read_bytes(), type=MirroredLogState)
             if path.exists()
-            else LogState()
+            else MirroredLogState()
         )
 
-    def write_log_state(self, log: str, log_state: LogState) -> None:
+    def write_log_state(self, log: str, log_state: MirroredLogState) -> None:
         """Store the state that the next batch resumes from."""
         _replace(self._state_of(log), msgspec.msgpack.encode(log_state))
 

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from controller.fingerprint import core_fingerprint
 from eventstore.errors import MirrorFailed
-from eventstore.mirror.topic import Topic, cluster_of, errors_of, partitions_of
+from eventstore.mirror.topic import MirrorTopic, cluster_of, errors_of, partitions_of
 from replay.fleet.errors import FleetError
 from replay.fleet.jobs import for_few_rows, reason_in
 from replay.fleet.live.cluster_update import BatchCounts, fold_messages
@@ -32,7 +32,7 @@ _POLL_S: Final = 1
 _LOST: Final = ("data may have been lost", "OffsetOutOfRange", "DATA_LOSS", "data loss")
 
 
-class Batch(Struct, frozen=True):
+class BatchResult(Struct, frozen=True):
     """The result of a batch. `lag_s` is the time from the observation of its last event until the
     table contained it; None without new events."""
 
@@ -42,7 +42,7 @@ class Batch(Struct, frozen=True):
 
 
 @contextmanager
-def owned_folder(out: Path, topic: Topic) -> Iterator[LiveFolder]:
+def owned_folder(out: Path, topic: MirrorTopic) -> Iterator[LiveFolder]:
     """Lock the folder of a job on the topic. Raises FleetError if the topic does not exist, or if
     the folder belongs to another topic."""
     kafka_cluster = _kafka_cluster(topic)
@@ -51,7 +51,7 @@ def owned_folder(out: Path, topic: Topic) -> Iterator[LiveFolder]:
         yield folder
 
 
-def _kafka_cluster(topic: Topic) -> str:
+def _kafka_cluster(topic: MirrorTopic) -> str:
 
     async def look() -> str:
         async with errors_of(topic):
@@ -66,9 +66,9 @@ def _kafka_cluster(topic: Topic) -> str:
 
 def follow(
     spark: SparkSession,
-    topic: Topic,
+    topic: MirrorTopic,
     folder: LiveFolder,
-    on_batch: Callable[[Batch], None],
+    on_batch: Callable[[BatchResult], None],
     *,
     on_start: Callable[[], None],
     on_trouble: Callable[[str], None],
@@ -110,9 +110,9 @@ def _completed_offsets(query: StreamingQuery, topic: str) -> Offsets | None:
 
 def _start(
     spark: SparkSession,
-    topic: Topic,
+    topic: MirrorTopic,
     folder: LiveFolder,
-    on_batch: Callable[[Batch], None],
+    on_batch: Callable[[BatchResult], None],
     options: Mapping[str, str],
     *,
     once: bool,
@@ -125,7 +125,7 @@ def _start(
     def take(batch: DataFrame, number: int) -> None:
         taken = _take(batch, tasks, folder)
         newest = taken.newest_ms
-        on_batch(Batch(number, taken, time.time() - newest / 1000 if newest else None))
+        on_batch(BatchResult(number, taken, time.time() - newest / 1000 if newest else None))
 
     writer = found.writeStream.foreachBatch(take).queryName("refold fleet live")
     writer = writer.option("checkpointLocation", folder.checkpoint)

@@ -32,7 +32,7 @@ REFOLDED_MAX: Final = 500
 """With more events since the last snapshot, a new snapshot is taken."""
 
 
-class LogState(Struct, frozen=True, array_like=True):
+class MirroredLogState(Struct, frozen=True, array_like=True):
     """A log between two batches: a snapshot of the fold, and the events since then. `header` is the
     header of the current segment, `parts` are the parts of an incomplete record, `trouble` says why
     the log is not folded any more, `name` is its name in a table of `refold fleet ingest`."""
@@ -51,7 +51,7 @@ class LogState(Struct, frozen=True, array_like=True):
     name: str = ""
 
 
-class PartitionHealth(Struct, frozen=True):
+class MirroredPartition(Struct, frozen=True):
     """The health of a partition. `leader` is -1 if there is none."""
 
     topic: str
@@ -66,7 +66,7 @@ class PartitionHealth(Struct, frozen=True):
 class MirroredLog:
     """Takes the messages of one log in order. `new_events` counts the events that were new."""
 
-    def __init__(self, state: LogState) -> None:
+    def __init__(self, state: MirroredLogState) -> None:
         self._state = state
         self._header = _header(state.header) if state.header else None
         self._parts = PartJoiner(list(state.parts))
@@ -89,7 +89,7 @@ class MirroredLog:
         except (LogError, ReplayError, msgspec.MsgspecError) as error:
             self._trouble = f"after event {self._seq}: {error}"
 
-    def state(self) -> LogState:
+    def state(self) -> MirroredLogState:
         """The state that the next batch resumes from."""
         fold, state = self._fold, self._state
         snapshot, events = state.snapshot, [*state.events, *self._new]
@@ -100,7 +100,7 @@ class MirroredLog:
                 snapshot, events = fold.snapshot(), []
         if self._is_ended or self._trouble:
             snapshot, events, is_active = None, [], False
-        return LogState(
+        return MirroredLogState(
             state.header,
             self._seq,
             self._chain,
@@ -115,7 +115,7 @@ class MirroredLog:
             state.name,
         )
 
-    def partitions(self) -> list[PartitionHealth] | None:
+    def partitions(self) -> list[MirroredPartition] | None:
         """The health of all partitions, as the daemon of this log last knew it; None without new
         events."""
         return self._fold.partitions() if self._fold is not None else None
@@ -187,7 +187,7 @@ class _LogBroken(Exception):
 class _MirroredFold(FoldObserver):
     """The fold of a log, and the last term for which its context is complete."""
 
-    def __init__(self, header: Header, state: LogState) -> None:
+    def __init__(self, header: Header, state: MirroredLogState) -> None:
         """Restore the fold after the events of `state`. Raises ReplayError."""
         configuration = configuration_of(header)
         self._origin = header
@@ -238,7 +238,7 @@ class _MirroredFold(FoldObserver):
     def snapshot(self) -> bytes:
         return take_snapshot(self._fold)
 
-    def partitions(self) -> list[PartitionHealth] | None:
+    def partitions(self) -> list[MirroredPartition] | None:
         context = self._known
         if context is None:
             return None
@@ -250,9 +250,9 @@ class _MirroredFold(FoldObserver):
         return self._controller.is_active and self.known_term == self._controller.context.epoch
 
 
-def _health(partition: Partition) -> PartitionHealth:
+def _health(partition: Partition) -> MirroredPartition:
     state = partition.leadership
-    return PartitionHealth(
+    return MirroredPartition(
         partition.topic.name,
         partition.number,
         health_of_state(state, partition.assignment),

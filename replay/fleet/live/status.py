@@ -17,7 +17,7 @@ import anyio
 from msgspec import Struct
 
 from eventstore.errors import MirrorFailed
-from eventstore.mirror.topic import Topic, ends_of, errors_of
+from eventstore.mirror.topic import MirrorTopic, ends_of, errors_of
 from replay.fleet.live.folder import LiveFolder
 
 LOOK_S: Final = 2.0
@@ -92,7 +92,7 @@ class StatusTracker:
         return Status(state, now, self._as_of, lag, trouble, os.getpid())
 
 
-async def read_end_offsets(topic: Topic) -> Offsets:
+async def read_end_offsets(topic: MirrorTopic) -> Offsets:
     """The end offset of each partition of the topic. Raises MirrorFailed."""
     async with errors_of(topic):
         with anyio.fail_after(_ANSWER_S):
@@ -101,11 +101,11 @@ async def read_end_offsets(topic: Topic) -> Offsets:
 
 @contextmanager
 def publishing_status(
-    topic: Topic,
+    topic: MirrorTopic,
     folder: LiveFolder,
     taken: Callable[[], Offsets | None],
     on_trouble: Callable[[str], None],
-    end_offsets: Callable[[Topic], Awaitable[Offsets]] = read_end_offsets,
+    end_offsets: Callable[[MirrorTopic], Awaitable[Offsets]] = read_end_offsets,
 ) -> Iterator[None]:
     """While the block runs, a thread checks the topic and writes the status. `taken` returns the
     offsets in the table, `on_trouble` takes a line for people. `end_offsets` checks the topic."""

@@ -62,7 +62,7 @@ class FoundDivergence(Struct, frozen=True):
     """A divergence, with the fields of results.DIVERGENCES.
 
     `first_seq` and `first_rule` are those of the divergence that it follows from, or its own if it
-    follows from none. `counted_rule` is the rule of `Comparison` under which it is counted.
+    follows from none. `counted_rule` is the rule of `VersionReplay` under which it is counted.
     """
 
     subject: str
@@ -87,7 +87,7 @@ class FoundDivergence(Struct, frozen=True):
     zxid: int = 0
 
 
-class Comparison(Struct):
+class VersionReplay(Struct):
     """The result of folding a log with a version.
 
     `decided` has the number of the log's decisions by rule, `differing` how many of these the
@@ -120,7 +120,7 @@ class Comparison(Struct):
         return self.left_at == 0 and self.agreed == self.decisions and not self.divergences
 
 
-def compare_log(log: str, reader: LogReader, fold: Fold, others: Sequence[Fold]) -> Comparison:
+def compare_log(log: str, reader: LogReader, fold: Fold, others: Sequence[Fold]) -> VersionReplay:
     """Fold the log and compare. `others` fold the log with other versions. Raises ReplayError,
     LogError."""
     answered = fold(FoldLog(log))
@@ -146,13 +146,13 @@ class _LogComparison:
         self._stored_until = end_of_stored_commands(reader)
         self._end_ns = _time_of(reader, self._last_seq)
 
-    def compare(self, answered: FoldResult) -> Comparison:
+    def compare(self, answered: FoldResult) -> VersionReplay:
         """Compare; `answered` is the version's fold of the log without contents."""
         left_at = 0 if self._follows(answered) else answered.folded.left_at
         begin = min(left_at or self._last_seq + 1, self._stored_until)
         events = self._last_seq - self._reader.header.first_seq + 1
         followed = (one.rule for one in self._decisions_from(answered, 0) if one.seq < begin)
-        judged = Comparison(events, Counter(followed), left_at=left_at)
+        judged = VersionReplay(events, Counter(followed), left_at=left_at)
         if begin <= self._last_seq:
             self._compare(judged, answered, begin)
         return judged
@@ -170,7 +170,7 @@ class _LogComparison:
             decided = decided[: len(stored)]
         return decided == stored
 
-    def _compare(self, judged: Comparison, answered: FoldResult, begin: int) -> None:
+    def _compare(self, judged: VersionReplay, answered: FoldResult, begin: int) -> None:
         head = self._decisions_from(answered, begin)
         follower = self._follower(begin)
         if follower is None:
@@ -321,18 +321,18 @@ def _name_sides(detail: str) -> str:
 # Comparison with the controllers of a stock cluster ----------------------------------------------
 
 
-def _compare_with_stock_controllers(reader: LogReader, answered: FoldResult) -> Comparison:
+def _compare_with_stock_controllers(reader: LogReader, answered: FoldResult) -> VersionReplay:
     agreement = answered.folded.agreed
     if agreement is None:
         decided = Counter(one.rule for one in answered.decisions)
-        return Comparison(answered.folded.events, decided, knows_agreement=False)
+        return VersionReplay(answered.folded.events, decided, knows_agreement=False)
     found = [_disagreement(one, _time_of(reader, one.seq)) for one in agreement.disagreements]
     decided = Counter({rule: decisions for rule, (decisions, _) in agreement.by_rule.items()})
     agreed = Counter({rule: count for rule, (_, count) in agreement.by_rule.items()})
     # Older versions report only totals.
     decided[""] += agreement.decisions - decided.total()
     agreed[""] += agreement.agreed - agreed.total()
-    return Comparison(answered.folded.events, decided, decided - agreed, divergences=found)
+    return VersionReplay(answered.folded.events, decided, decided - agreed, divergences=found)
 
 
 def _disagreement(one: Disagreement, time_ns: int) -> FoundDivergence:

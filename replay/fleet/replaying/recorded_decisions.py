@@ -11,7 +11,7 @@ from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from replay.diff.messages import Decision
-from replay.diff.version.decisions import ZOOKEEPER, Cause, DecisionRecorder
+from replay.diff.version.decisions import ZOOKEEPER, DecidedTrigger, DecisionRecorder
 from replay.diff.version.recorded_history import decoded_body
 from replay.logs.decode import decode_recorded
 
@@ -60,7 +60,7 @@ def recorded_decisions(
         if not issued:
             continue
         event = kind_of(decode_recorded(record).event)
-        cause = Cause(causes.get(record.seq, ""), record.seq)
+        cause = DecidedTrigger(causes.get(record.seq, ""), record.seq)
         of_all = {one.id: cause for one in issued}
         recorder.record(issued, record.seq, record.seq, record.wall_ns, event, of_all)
     return RecordedDecisions(recorder.decisions, unknown)

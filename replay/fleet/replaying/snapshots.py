@@ -74,7 +74,7 @@ class Snapshots:
 
 
 def _write_snapshots(version: ShippedVersion, log: Path, timeout_s: float) -> None:
-    here = version.here()
+    here = version.on_this_executor()
     subprocess.run(
         [here.python, "-m", "replay.logs.snapshots", str(log)],
         cwd=here.folder,

@@ -66,7 +66,7 @@ class RuleSummary(Struct):
     seq: int | None
 
 
-class Failure(Struct):
+class FailedReplay(Struct):
     """A log that a version could not replay, and why."""
 
     cluster: str
@@ -91,7 +91,7 @@ class ReplayResult(Struct):
     versions: list[VersionSummary]
     rules: list[RuleSummary]
     all_rules: int
-    failures: list[Failure]
+    failures: list[FailedReplay]
     incomplete: int
     incomplete_logs: list[LogCompleteness]
     set_aside: int
@@ -169,10 +169,10 @@ def _rules(rules: DataFrame, named: dict[str, str]) -> Iterator[RuleSummary]:
         yield _of_row(RuleSummary, {**row.asDict(), "version": named[row.code]})
 
 
-def _failures(results: DataFrame, named: dict[str, str]) -> Iterator[Failure]:
+def _failures(results: DataFrame, named: dict[str, str]) -> Iterator[FailedReplay]:
     failures = results.where("reason is not null").orderBy("cluster", "log", "code")
     for row in failures.limit(FAILURES_MAX).collect():
-        yield Failure(row.cluster, row.log, named[row.code], row.reason)
+        yield FailedReplay(row.cluster, row.log, named[row.code], row.reason)
 
 
 def _sum(column: Column) -> Column:

@@ -21,7 +21,7 @@ from replay.diff.processes import FoldResult
 from replay.errors import ReplayError
 from replay.fleet.errors import reason_of
 from replay.fleet.rebuild import StoredLog, StoredSegment, rebuild
-from replay.fleet.replaying.comparison import Comparison, FoundDivergence, compare_log
+from replay.fleet.replaying.comparison import FoundDivergence, VersionReplay, compare_log
 from replay.fleet.replaying.results import DIVERGENCES, REPLAYED
 from replay.fleet.replaying.snapshots import Snapshots
 from replay.fleet.replaying.version_processes import VersionProcesses
@@ -147,7 +147,7 @@ class _UnitReplay:
 
     def _compare(
         self, log: Path, stored: StoredLog, piece: int | None, code: str, folds: "_Folds"
-    ) -> Comparison:
+    ) -> VersionReplay:
         version = self._processes.version(code)
         if piece is not None and not self._snapshots.copy_to_piece(
             log, stored, piece, version.core
@@ -209,7 +209,7 @@ class _Folds:
         return known
 
 
-def _counts(comparison: Comparison) -> Row:
+def _counts(comparison: VersionReplay) -> Row:
     found = comparison.divergences
     return {
         "events": comparison.events,
@@ -225,7 +225,7 @@ def _counts(comparison: Comparison) -> Row:
     }
 
 
-def _by_rule(comparison: Comparison) -> list[tuple[str, int, int]]:
+def _by_rule(comparison: VersionReplay) -> list[tuple[str, int, int]]:
     return [
         (rule, count, count - comparison.differing[rule])
         for rule, count in sorted(comparison.decided.items())

@@ -32,7 +32,7 @@ class VersionProcesses:
         """Fold a log with one of the versions. Raises DiffError, FleetError."""
         process = self._processes.pop(code, None)
         if process is None:
-            here = self._versions[code].here()
+            here = self._versions[code].on_this_executor()
             process = VersionProcess(here, patience_s=self._patience_s)
         try:
             answered = process.fold(request)

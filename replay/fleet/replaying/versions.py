@@ -31,7 +31,7 @@ class ShippedVersion(Struct, frozen=True):
     code_version: str
     python: str | None
 
-    def here(self) -> Version:
+    def on_this_executor(self) -> Version:
         """The version on this executor. Raises FleetError."""
         python = self.python or sys.executable
         if not Path(python).is_file():

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from replay.fleet.report.findings import Findings, Rows
-from replay.fleet.report.tables import words
+from replay.fleet.report.findings import FleetFindings, Rows
+from replay.fleet.report.tables import in_words
 
 UNAVAILABLE: Final = "#b3372f"
 UNDER_REPLICATED: Final = "#e0a040"
@@ -24,7 +24,7 @@ _ROW_PX: Final = 30
 _HEAD_PX: Final = 110
 
 
-def charts_of(findings: Findings) -> dict[str, go.Figure]:
+def charts_of(findings: FleetFindings) -> dict[str, go.Figure]:
     """Charts by the name of their query; queries without rows have none."""
     answers = findings.answers
     drawn = {
@@ -35,7 +35,7 @@ def charts_of(findings: Findings) -> dict[str, go.Figure]:
             answers["failovers_by_cluster"], lambda row: str(row["value"])
         ),
         "failover_steps": _durations(
-            answers["failover_steps"], lambda row: words(row["step"]) or "not known"
+            answers["failover_steps"], lambda row: in_words(row["step"]) or "not known"
         ),
     }
     return {name: figure for name, figure in drawn.items() if answers[name]}
@@ -79,7 +79,7 @@ def _causes(rows: Rows) -> go.Figure:
     figure = go.Figure()
     for what, color in (("unavailable", UNAVAILABLE), ("under_replicated", UNDER_REPLICATED)):
         found = [one for one in rows if one["what"] == what]
-        labels = _labels([words(one["cause"]) or "not known" for one in found])
+        labels = _labels([in_words(one["cause"]) or "not known" for one in found])
         _add_bars(figure, labels, [one["seconds"] / 60 for one in found], what, color)
     figure.update_layout(barmode="group", xaxis_title="partition-minutes")
     return _laid_out(figure, _height(len({one["cause"] for one in rows}) * 1.4))

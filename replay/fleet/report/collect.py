@@ -15,7 +15,7 @@ from replay.fleet.errors import FleetError
 from replay.fleet.jobs import JAVA_ENDED, has_java_ended, spark_errors
 from replay.fleet.replaying import results
 from replay.fleet.report import queries
-from replay.fleet.report.findings import Findings, Incident, ReportedDivergence, Rows
+from replay.fleet.report.findings import FleetFindings, FleetIncident, ReportedDivergence, Rows
 from replay.fleet.set_aside import inputs_set_aside
 from replay.fleet.table import check_table
 
@@ -28,7 +28,7 @@ class _Summary(msgspec.Struct):
     options: dict[str, Any] = {}
 
 
-def collect_findings(spark: SparkSession, folder: Path, incidents: int) -> Findings:
+def collect_findings(spark: SparkSession, folder: Path, incidents: int) -> FleetFindings:
     """The results of the analysis in a table's folder, with up to `incidents` incidents.
 
     Raises FleetError if there is no table or no analysis, or if Spark fails.
@@ -61,7 +61,7 @@ def _read_summary(folder: Path) -> _Summary:
 
 def _collect(
     spark: SparkSession, folder: Path, of_records: DataFrame, made: _Summary, incidents: int
-) -> Findings:
+) -> FleetFindings:
     for name in queries.TABLES:
         spark.read.parquet(str(folder / "analysis" / name)).createOrReplaceTempView(name)
     [totals] = _rows(spark.sql(queries.TOTALS))
@@ -70,7 +70,7 @@ def _collect(
     answers["over_time"] = _rows(spark.sql(queries.OVER_TIME.format(period=period)))
     replays = _replays(spark, folder)
     set_aside = list(inputs_set_aside(folder))
-    return Findings(
+    return FleetFindings(
         folder=str(folder),
         options={"made": made.made, **made.options},
         totals=totals,
@@ -116,7 +116,7 @@ def _divergences(
     return [ReportedDivergence(about, events.get(number, [])) for number, about in enumerate(found)]
 
 
-def _incidents(spark: SparkSession, of_records: DataFrame, count: int) -> list[Incident]:
+def _incidents(spark: SparkSession, of_records: DataFrame, count: int) -> list[FleetIncident]:
     found = _rows(spark.sql(queries.INCIDENTS.format(count=count)))
     if not found:
         return []
@@ -127,7 +127,7 @@ def _incidents(spark: SparkSession, of_records: DataFrame, count: int) -> list[I
         one["subjects"] = [f"{row['topic']}-{row['partition']}" for row in longest]
     events = _events(spark, of_records, found)
     return [
-        Incident(about, partitions.get(number, []), events.get(number, []))
+        FleetIncident(about, partitions.get(number, []), events.get(number, []))
         for number, about in enumerate(found)
     ]
 

@@ -4,38 +4,38 @@ from html import escape
 from shlex import quote
 from typing import Any, Final
 
-from replay.fleet.report.findings import Incident, ReportedDivergence, Rows
+from replay.fleet.report.findings import FleetIncident, ReportedDivergence, Rows
 from replay.fleet.report.queries import AROUND, PARTITIONS_OF_INCIDENT, PAYLOAD_CHARACTERS
 from replay.fleet.report.tables import (
     Column,
     Markup,
     duration,
+    duration_column,
     format_count,
     id_of,
-    span,
+    in_words,
     table,
-    text,
+    text_column,
     utc_time,
-    words,
 )
 
 _WHAT: Final = {"unavailable": "unavailable", "under_replicated": "under-replicated"}
 
 _PARTITIONS: Final = (
     Column("partition", lambda row: f"{row['topic']}-{row['partition']}"),
-    Column("cause", lambda row: words(row["cause"])),
+    Column("cause", lambda row: in_words(row["cause"])),
     id_of("broker"),
     id_of("seq", "event"),
-    text("time", "from (UTC)"),
-    span("seconds", "for"),
+    text_column("time", "from (UTC)"),
+    duration_column("seconds", "for"),
     Column("to the log's end", lambda row: row["is_open"]),
     id_of("leader"),
-    text("isr", "ISR"),
-    text("replicas"),
+    text_column("isr", "ISR"),
+    text_column("replicas"),
 )
 
 
-def incident(place: int, one: Incident, folder: str) -> str:
+def incident(place: int, one: FleetIncident, folder: str) -> str:
     """The summary line of an incident, with its partitions and events when expanded."""
     about = one.about
     what = _WHAT.get(about["what"], about["what"])
@@ -63,14 +63,14 @@ def _place_of(about: dict[str, Any]) -> str:
     )
 
 
-def _partitions(one: Incident) -> str:
+def _partitions(one: FleetIncident) -> str:
     more = len(one.partitions) >= PARTITIONS_OF_INCIDENT
     title = f"The {PARTITIONS_OF_INCIDENT} longest" if more else "Partitions"
     return f"<h4>{title}</h4>{table(_PARTITIONS, one.partitions)}"
 
 
 def _cause(about: dict[str, Any]) -> str:
-    cause = escape(words(about["cause"]) or "cause not known")
+    cause = escape(in_words(about["cause"]) or "cause not known")
     return cause if about["broker"] is None else f"{cause}, broker {about['broker']}"
 
 
@@ -79,8 +79,8 @@ def _duration_s(about: dict[str, Any]) -> float:
 
 
 _DIFFERENCES: Final = (
-    text("part"),
-    text("recorded", "in the log"),
+    text_column("part"),
+    text_column("recorded", "in the log"),
     Column("by the version", lambda row: row["version"]),
 )
 
@@ -91,7 +91,7 @@ def divergence(place: int, one: ReportedDivergence, folder: str) -> str:
     rule = escape(about["rule"] or "no rule")
     others = about["of_all"] - 1
     line = (
-        f'<span class="badge">{escape(words(about["what"]) or "")}</span><b>{rule}</b> ·'
+        f'<span class="badge">{escape(in_words(about["what"]) or "")}</span><b>{rule}</b> ·'
         f" {_partition_names(about)} · event {about['seq']}, {utc_time(about['time'])} UTC"
         f'<span class="where">{escape(about["cluster"])} · version {escape(about["version"])}, the'
         f" first of its divergences in this log{f', {others:,} more' if others else ''}</span>"
@@ -122,7 +122,7 @@ _RECORDS: Final = (
     id_of("broker"),
     Column("partition", lambda row: _partition(row)),
     id_of("leader"),
-    text("isr", "ISR"),
+    text_column("isr", "ISR"),
     Column("rule or error", lambda row: _rule(row)),
     Column("content", lambda row: _payload(row["payload"])),
 )

@@ -10,7 +10,7 @@ Rows = list[dict[str, Any]]
 """The rows of a query's result, by column."""
 
 
-class Incident(Struct, frozen=True):
+class FleetIncident(Struct, frozen=True):
     """A period in which partitions of a log were unavailable, or under-replicated, without a pause.
     `partitions` are those with the longest outages, `records` the events and writes of the period,
     as many as are shown."""
@@ -27,7 +27,7 @@ class ReportedDivergence(Struct, frozen=True):
     records: Rows
 
 
-class Findings(Struct, frozen=True, kw_only=True):
+class FleetFindings(Struct, frozen=True, kw_only=True):
     """The results of the queries, by their name in `queries`; `replays` is None without replays.
     `set_aside` counts inputs that the table lacks, `examples` are some of them."""
 
@@ -38,6 +38,6 @@ class Findings(Struct, frozen=True, kw_only=True):
     answers: dict[str, Rows]
     replays: dict[str, Rows] | None
     divergences: list[ReportedDivergence]
-    incidents: list[Incident]
+    incidents: list[FleetIncident]
     set_aside: int = 0
     examples: list[SetAsideInput] = []

@@ -9,18 +9,18 @@ from plotly.offline import get_plotlyjs
 
 from replay.fleet.report.charts import charts_of, json_of
 from replay.fleet.report.details import divergence, incident
-from replay.fleet.report.findings import Findings, Rows
+from replay.fleet.report.findings import FleetFindings, Rows
 from replay.fleet.report.tables import (
     Column,
     duration,
+    duration_column,
     format_count,
     id_of,
-    number,
-    span,
+    in_words,
+    number_column,
     table,
-    text,
+    text_column,
     utc_time,
-    words,
 )
 
 _HERE: Final = Path(__file__).parent
@@ -30,7 +30,7 @@ _POLICY: Final = (
 _TITLE: Final = "Controller incidents of the fleet"
 
 
-def page_of(findings: Findings) -> str:
+def page_of(findings: FleetFindings) -> str:
     """The content of the file."""
     body = "".join(_body(findings))
     return (
@@ -46,7 +46,7 @@ def _file(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
 
 
-def _body(findings: Findings) -> Iterator[str]:
+def _body(findings: FleetFindings) -> Iterator[str]:
     answers, totals = findings.answers, findings.totals
     charts = {name: json_of(one) for name, one in charts_of(findings).items()}
     yield f"<h1>{_TITLE}</h1>{_description(findings)}{_incomplete(findings)}{_tiles(totals)}"
@@ -73,7 +73,7 @@ def _body(findings: Findings) -> Iterator[str]:
     yield _replays(findings)
 
 
-def _description(findings: Findings) -> str:
+def _description(findings: FleetFindings) -> str:
     options = findings.options
     made = escape(str(options.get("made", "")))
     chosen = ", ".join(
@@ -104,7 +104,7 @@ def _tiles(totals: dict[str, Any]) -> str:
     return f'<div class="tiles">{shown}</div>'
 
 
-def _incomplete(findings: Findings) -> str:
+def _incomplete(findings: FleetFindings) -> str:
     """The missing data, before any total that lacks the data."""
     title, answers = "Completeness", findings.answers
     logs, set_aside = findings.totals["incomplete"], findings.set_aside
@@ -142,7 +142,7 @@ def _table(columns: tuple[Column, ...], rows: Rows) -> str:
     return table(columns, rows) if rows else '<p class="empty">None.</p>'
 
 
-def _incidents(findings: Findings) -> str:
+def _incidents(findings: FleetFindings) -> str:
     found = findings.incidents
     if not found:
         return _section("Incidents", "No partition was unavailable or under-replicated.")
@@ -163,7 +163,7 @@ def _incidents(findings: Findings) -> str:
     return _section("Incidents", note, choice, items)
 
 
-def _replays(findings: Findings) -> str:
+def _replays(findings: FleetFindings) -> str:
     title, found = "Replays by other versions", findings.replays
     if found is None:
         note = "None. <code>refold fleet replay</code> replays the logs by other versions."
@@ -177,7 +177,7 @@ def _replays(findings: Findings) -> str:
     )
 
 
-def _first_divergences(findings: Findings) -> str:
+def _first_divergences(findings: FleetFindings) -> str:
     found = findings.divergences
     if not found:
         return ""
@@ -197,52 +197,52 @@ def _example(row: dict[str, Any]) -> str | None:
 
 
 def _words(name: str) -> Column:
-    return Column(name.replace("_", " "), lambda row: words(row[name]))
+    return Column(name.replace("_", " "), lambda row: in_words(row[name]))
 
 
 _INCOMPLETE: Final = (
-    text("cluster"),
-    text("log"),
+    text_column("cluster"),
+    text_column("log"),
     Column("lacks", lambda row: "; ".join(row["lacking"])),
     Column("warnings", lambda row: "; ".join(row["warnings"])),
-    number("not_understood", "lines not understood"),
+    number_column("not_understood", "lines not understood"),
 )
 _RESTING: Final = (
-    Column("total", lambda row: words(row["total"])),
-    number("rows", "all"),
-    number("of_incomplete_logs", "of incomplete logs"),
-    number("clusters"),
+    Column("total", lambda row: in_words(row["total"])),
+    number_column("rows", "all"),
+    number_column("of_incomplete_logs", "of incomplete logs"),
+    number_column("clusters"),
 )
-_SET_ASIDE: Final = (text("path"), text("reason"))
+_SET_ASIDE: Final = (text_column("path"), text_column("reason"))
 _CLUSTERS: Final = (
-    text("cluster"),
-    span("unavailable_s", "unavailable"),
-    span("under_replicated_s", "under-replicated"),
-    number("outages"),
+    text_column("cluster"),
+    duration_column("unavailable_s", "unavailable"),
+    duration_column("under_replicated_s", "under-replicated"),
+    number_column("outages"),
 )
 _FAILOVERS: Final = (
-    text("by"),
-    text("value"),
-    number("failovers"),
-    span("p50", "median"),
-    span("p90"),
-    span("p99"),
-    span("max", "longest"),
+    text_column("by"),
+    text_column("value"),
+    number_column("failovers"),
+    duration_column("p50", "median"),
+    duration_column("p90"),
+    duration_column("p99"),
+    duration_column("max", "longest"),
 )
 _VERSIONS: Final = (
-    text("version"),
-    number("logs"),
-    number("failed"),
-    number("decisions"),
-    number("agreed"),
-    number("divergences"),
+    text_column("version"),
+    number_column("logs"),
+    number_column("failed"),
+    number_column("decisions"),
+    number_column("agreed"),
+    number_column("divergences"),
 )
 _DIVERGENCES: Final = (
-    text("version"),
-    text("rule"),
+    text_column("version"),
+    text_column("rule"),
     _words("what"),
-    number("count"),
-    number("clusters"),
+    number_column("count"),
+    number_column("clusters"),
     Column("first", _example),
 )
 _TABLES: Final = (
@@ -250,19 +250,24 @@ _TABLES: Final = (
         "Partitions with the most leader changes",
         "A return is a change back to the previous leader.",
         (
-            text("cluster"),
+            text_column("cluster"),
             Column("partition", lambda row: f"{row['topic']}-{row['partition']}"),
-            number("changes"),
-            number("leaders"),
-            number("returns"),
-            number("changes_per_hour", "changes an hour"),
+            number_column("changes"),
+            number_column("leaders"),
+            number_column("returns"),
+            number_column("changes_per_hour", "changes an hour"),
         ),
         "churn",
     ),
     (
         "Reassignments",
         "Reassignments of single partitions, by outcome.",
-        (_words("outcome"), number("count"), span("median"), span("longest")),
+        (
+            _words("outcome"),
+            number_column("count"),
+            duration_column("median"),
+            duration_column("longest"),
+        ),
         "reassignments",
     ),
     (
@@ -272,10 +277,10 @@ _TABLES: Final = (
         " Missed: the next decision did not take the later event into account.",
         (
             _words("first_what"),
-            Column("then", lambda row: words(row["what"])),
-            text("verdict"),
-            number("count"),
-            span("closest", "closest apart"),
+            Column("then", lambda row: in_words(row["what"])),
+            text_column("verdict"),
+            number_column("count"),
+            duration_column("closest", "closest apart"),
             Column("closest one", _example),
         ),
         "races",
@@ -284,11 +289,11 @@ _TABLES: Final = (
         "Flapping brokers",
         "Brokers that departed and returned several times within the window.",
         (
-            text("cluster"),
+            text_column("cluster"),
             id_of("broker"),
-            number("most", "most in a window"),
-            number("times_gone"),
-            span("shortest_up_s", "shortest time up"),
+            number_column("most", "most in a window"),
+            number_column("times_gone"),
+            duration_column("shortest_up_s", "shortest time up"),
         ),
         "flapping",
     ),
@@ -296,11 +301,11 @@ _TABLES: Final = (
         "Zombie controllers",
         "Actions of controllers of older terms, and how long after the newer term began.",
         (
-            text("cluster"),
+            text_column("cluster"),
             _words("how"),
             id_of("controller"),
-            number("count"),
-            span("latest", "latest after"),
+            number_column("count"),
+            duration_column("latest", "latest after"),
         ),
         "zombies",
     ),

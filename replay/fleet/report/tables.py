@@ -20,12 +20,12 @@ class Column(NamedTuple):
     is_number: bool = False
 
 
-def text(name: str, head: str | None = None) -> Column:
+def text_column(name: str, head: str | None = None) -> Column:
     """A column with the row's value of this name."""
     return Column(head or name.replace("_", " "), lambda row: row[name])
 
 
-def number(name: str, head: str | None = None) -> Column:
+def number_column(name: str, head: str | None = None) -> Column:
     """A column with a formatted number."""
     return Column(
         head or name.replace("_", " "), lambda row: format_count(row[name]), is_number=True
@@ -38,7 +38,7 @@ def id_of(name: str, head: str | None = None) -> Column:
     return Column(head or name.replace("_", " "), lambda row: row[name], is_number=True)
 
 
-def span(name: str, head: str | None = None) -> Column:
+def duration_column(name: str, head: str | None = None) -> Column:
     """A column with a duration in seconds."""
     return Column(head or name.replace("_", " "), lambda row: duration(row[name]), is_number=True)
 
@@ -47,7 +47,9 @@ def table(columns: Sequence[Column], rows: Rows) -> str:
     """A table with a heading; it scrolls if it is wider than the page."""
     heads = "".join(f"<th{_class(one)}>{escape(one.head)}</th>" for one in columns)
     body = "".join(
-        "<tr>" + "".join(f"<td{_class(one)}>{cell(one.of(row))}</td>" for one in columns) + "</tr>"
+        "<tr>"
+        + "".join(f"<td{_class(one)}>{html_cell(one.of(row))}</td>" for one in columns)
+        + "</tr>"
         for row in rows
     )
     inner = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
@@ -60,7 +62,7 @@ class Markup(str):
     __slots__ = ()
 
 
-def cell(value: object) -> str:
+def html_cell(value: object) -> str:
     """A value as HTML."""
     match value:
         case Markup():
@@ -81,7 +83,7 @@ def utc_time(value: datetime | None) -> str:
     return "-" if value is None else f"{value:%Y-%m-%d %H:%M:%S}"
 
 
-def words(name: str | None) -> str | None:
+def in_words(name: str | None) -> str | None:
     """A name in the tables as words."""
     return None if name is None else name.replace("_", " ")
 

@@ -7,7 +7,7 @@ Kafka does not log controller events as such. Most events begin with a specific 
 import re
 from typing import Final
 
-from replay.stock_clusters.broker_logs.lines import Line, UnknownLineError
+from replay.stock_clusters.broker_logs.lines import LogLine, UnknownLineError
 from replay.stock_clusters.imported_log.events import STARTED, ControllerLogged
 
 _THREAD: Final = re.compile(
@@ -54,7 +54,7 @@ _OPENING: Final = re.compile(
 )
 
 
-def controller_logged(line: Line) -> ControllerLogged | None:
+def controller_logged(line: LogLine) -> ControllerLogged | None:
     """Parse a line of the controller event thread; None for lines of other threads. Raises
     UnknownLineError."""
     started = _START.match(line.message)

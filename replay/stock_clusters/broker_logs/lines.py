@@ -46,7 +46,7 @@ _EXCEPTION_MAX: Final = 500
 """Characters: Kafka prints whole maps in the messages of some exceptions."""
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """One line of a log; `time_ms` is its wall clock, `number` counts from 1. The message of an
     error ends with the first line of its stack trace."""
 
@@ -147,7 +147,7 @@ class LineCounts:
         return left_out + bool(self.fault)
 
 
-def lines_of(path: Path, zone: tzinfo, counts: LineCounts) -> Iterator[Line]:
+def lines_of(path: Path, zone: tzinfo, counts: LineCounts) -> Iterator[LogLine]:
     """The lines of a file that match the layout, up to the first one that cannot be read. `zone`
     is the time zone of the times."""
     parser = LineParser(zone, counts)
@@ -167,10 +167,10 @@ class LineParser:
     def __init__(self, zone: tzinfo, counts: LineCounts) -> None:
         self._zone = zone
         self._counts = counts
-        self._failed: Line | None = None
+        self._failed: LogLine | None = None
         self._is_in_trace = False
 
-    def take(self, raw: bytes) -> Iterator[Line]:
+    def take(self, raw: bytes) -> Iterator[LogLine]:
         """The lines that are complete with this one."""
         self._counts.read += 1
         self._counts.is_torn = not raw.endswith(b"\n")
@@ -201,7 +201,7 @@ class LineParser:
         is_alike = bool(_TRACE_PART.match(text)) and not _LAYOUT_PART.match(text)
         return self._is_in_trace and is_alike
 
-    def rest(self) -> Iterator[Line]:
+    def rest(self) -> Iterator[LogLine]:
         """The line that was kept back."""
         failed, self._failed = self._failed, None
         if failed is not None:
@@ -225,12 +225,12 @@ def _open_decompressed(path: Path) -> Iterator[BinaryIO]:
         yield decompressed_by_content(stream)
 
 
-def _line(text: str, zone: tzinfo, number: int) -> Line | None:
+def _line(text: str, zone: tzinfo, number: int) -> LogLine | None:
     found = _LAYOUT.fullmatch(text)
     if found is None or _REPLACEMENT in text:
         return None
     seconds = _seconds(found[1], zone)
-    return None if seconds is None else Line(seconds * 1000 + int(found[2]), found[4], number)
+    return None if seconds is None else LogLine(seconds * 1000 + int(found[2]), found[4], number)
 
 
 @lru_cache(maxsize=1024)

@@ -15,8 +15,8 @@ from typing import Final, Protocol
 
 from replay.stock_clusters.broker_logs.controller_log import controller_logged
 from replay.stock_clusters.broker_logs.lines import (
-    Line,
     LineCounts,
+    LogLine,
     UnknownLineError,
     UnparsedLineTimes,
     first_time_ms,
@@ -35,7 +35,7 @@ from replay.stock_clusters.imported_log.events import (
     LoggedEvent,
     TornLog,
 )
-from replay.stock_clusters.zookeeper_log.data_folder import BrokerLog
+from replay.stock_clusters.zookeeper_log.data_folder import BrokerLogFile
 
 _UNKNOWN: Final = -1
 """The broker of a log if nothing names it."""
@@ -77,7 +77,7 @@ class BrokerLogs:
     last file has no end, `damaged_lines` the times of other lines that cannot be parsed.
     """
 
-    def __init__(self, logs: Sequence[BrokerLog], zone: tzinfo) -> None:
+    def __init__(self, logs: Sequence[BrokerLogFile], zone: tzinfo) -> None:
         """Find each file's broker and first time."""
         self.notes: list[str] = []
         self.damaged: dict[str, int] = {}
@@ -102,7 +102,7 @@ class BrokerLogs:
         groups = [one for one in self._groups if kinds is None or one[0].kind in kinds]
         yield from merge(*map(self._events_of, groups), key=attrgetter("time_ms"))
 
-    def _events_of(self, files: Sequence[BrokerLog]) -> Iterator[LoggedEvent]:
+    def _events_of(self, files: Sequence[BrokerLogFile]) -> Iterator[LoggedEvent]:
         torn: TornLog | None = None
         lost, damaged = UnparsedLineTimes(), list[DamagedLines]()
         for log in files:
@@ -128,7 +128,7 @@ class BrokerLogs:
             self.torn.append(torn)
 
 
-def event_of_line(kind: str, line: Line, broker: int, counts: LineCounts) -> BrokerLogged | None:
+def event_of_line(kind: str, line: LogLine, broker: int, counts: LineCounts) -> BrokerLogged | None:
     """The event that a line of a log of this kind shows; None for a line that is left out, which
     `counts` has then."""
     try:
@@ -150,7 +150,7 @@ def event_of_line(kind: str, line: Line, broker: int, counts: LineCounts) -> Bro
     return None
 
 
-def _brokers_of(logs: Sequence[BrokerLog], zone: tzinfo) -> dict[PurePosixPath, int]:
+def _brokers_of(logs: Sequence[BrokerLogFile], zone: tzinfo) -> dict[PurePosixPath, int]:
     """The broker of each folder with logs, _UNKNOWN if none is named."""
     found: dict[PurePosixPath, int] = {}
     for log in logs:
@@ -164,7 +164,7 @@ def _brokers_of(logs: Sequence[BrokerLog], zone: tzinfo) -> dict[PurePosixPath, 
     return found
 
 
-def _in_order(logs: Sequence[BrokerLog], zone: tzinfo) -> list[BrokerLog]:
+def _in_order(logs: Sequence[BrokerLogFile], zone: tzinfo) -> list[BrokerLogFile]:
     """Files of one kind in one folder, by the time of their first line; files without a time come
     last."""
     timed = [(first_time_ms(log.path, zone), log) for log in logs]
@@ -173,7 +173,7 @@ def _in_order(logs: Sequence[BrokerLog], zone: tzinfo) -> list[BrokerLog]:
     ]
 
 
-def _broker_named_in(log: BrokerLog, zone: tzinfo) -> int:
+def _broker_named_in(log: BrokerLogFile, zone: tzinfo) -> int:
     for line in islice(lines_of(log.path, zone, LineCounts()), _LINES_MAX):
         found = _NAMING.match(line.message)
         if found is not None:
@@ -217,5 +217,5 @@ def _broker_notes(brokers: Mapping[PurePosixPath, int]) -> Iterator[str]:
             yield f"the broker that wrote the logs in {', '.join(folders)} is unknown"
 
 
-def _group(log: BrokerLog) -> tuple[str, str]:
+def _group(log: BrokerLogFile) -> tuple[str, str]:
     return str(PurePosixPath(log.name).parent), log.kind

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from replay.stock_clusters.broker_logs.lines import Line
+from replay.stock_clusters.broker_logs.lines import LogLine
 from replay.stock_clusters.imported_log.events import RequestServed
 
 WANTED: Final = frozenset(
@@ -66,7 +66,7 @@ class MalformedLineError(Exception):
     """A line is not a completed request in JSON."""
 
 
-def request_served(line: Line, broker: int) -> RequestServed | None:
+def request_served(line: LogLine, broker: int) -> RequestServed | None:
     """The request in a line of `broker`'s log; None for requests that do not concern a controller.
 
     Raises MalformedLineError, TextFormError.

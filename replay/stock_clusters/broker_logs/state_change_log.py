@@ -7,7 +7,7 @@ lines without an epoch are about refused requests and failed log directories.
 import re
 from typing import Final
 
-from replay.stock_clusters.broker_logs.lines import Line, UnknownLineError
+from replay.stock_clusters.broker_logs.lines import LogLine, UnknownLineError
 from replay.stock_clusters.imported_log.events import StateChangeLogged
 
 _CONTROLLER: Final = re.compile(r"\[Controller id=(\d+)(?: epoch=(\d+))?\] ")
@@ -36,7 +36,7 @@ _OPENING: Final = tuple((re.compile(pattern), kind) for pattern, kind in _MESSAG
 _NUMBER: Final = re.compile(r"-?\d+")
 
 
-def state_change_logged(line: Line) -> StateChangeLogged | None:
+def state_change_logged(line: LogLine) -> StateChangeLogged | None:
     """Parse a controller's line; None for lines of a broker's other components. The epoch is 0 if
     the line has none. Raises UnknownLineError."""
     head = _CONTROLLER.match(line.message)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from controller.core.api_requests.alter_partition import ProposedState
 from controller.core.api_requests.reassignments import ReassignmentTarget
-from replay.stock_clusters.zookeeper_log.damage import Damage
+from replay.stock_clusters.zookeeper_log.damage import FileDamage
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
 
@@ -132,7 +132,7 @@ class ImportEnded(_Event, frozen=True, tag="import_ended"):
     (wall clock), if that is later than the last one.
     """
 
-    damages: list[Damage]
+    damages: list[FileDamage]
     notes: list[str]
     damaged: list[DamagedFile] = []
     passed_over: int = 0

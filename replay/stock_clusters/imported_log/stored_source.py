@@ -23,7 +23,7 @@ from replay.stock_clusters.imported_log.events import (
 )
 from replay.stock_clusters.imported_log.reading import open_imported
 from replay.stock_clusters.imported_log.state_events import STATE_KINDS, apply
-from replay.stock_clusters.zookeeper_log.damage import Damage
+from replay.stock_clusters.zookeeper_log.damage import FileDamage
 from replay.stock_clusters.zookeeper_log.data_folder import DataFolder, SourceFile
 from replay.stock_clusters.zookeeper_log.log_file import TransactionReader
 from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
@@ -107,7 +107,7 @@ class _StoredTransactions:
     def __init__(self, reader: LogReader) -> None:
         self.offset = 0
         self.zxid: int | None = None
-        self.damage: Damage | None = None
+        self.damage: FileDamage | None = None
         self.is_cut = False
         self._reader = reader
 

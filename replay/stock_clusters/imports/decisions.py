@@ -92,7 +92,7 @@ _Requested = ProposedState | ReassignmentTarget
 _Content = DecisionObserved | RequestInferred
 
 
-class Decisions:
+class DecisionClassifier:
     """Classifies a cluster's transactions one by one.
 
     `tree` and `terms` must be in the state before the transaction that is classified.

@@ -32,8 +32,8 @@ from replay.stock_clusters.imports.kafka_root import KafkaRoot, find_kafka
 from replay.stock_clusters.imports.log_builder import LogBuilder
 from replay.stock_clusters.imports.logged_requests import LoggedRequests
 from replay.stock_clusters.imports.records import Records
-from replay.stock_clusters.imports.report import Counts
-from replay.stock_clusters.zookeeper_log.damage import Damage
+from replay.stock_clusters.imports.report import ImportCounts
+from replay.stock_clusters.zookeeper_log.damage import FileDamage
 from replay.stock_clusters.zookeeper_log.growing import GrowingLogs
 from replay.stock_clusters.zookeeper_log.merging import Gap, UnwatchedChanges
 from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
@@ -91,8 +91,8 @@ class Transactions(Protocol):
 
     zxid: int
     file: str
-    damages: list[Damage]
-    stalled: Damage | None
+    damages: list[FileDamage]
+    stalled: FileDamage | None
     is_at_end: bool
     unseen_versions: int
     unseen_zxids: set[int]
@@ -146,7 +146,7 @@ class FollowedImport:
         self._writer = LogWriter.create(log, _header(begun.root))
         self._records = Records(self._writer, self._note)
         self._builder = LogBuilder(
-            begun.state, begun.root, LoggedRequests(), Counts(), self._records
+            begun.state, begun.root, LoggedRequests(), ImportCounts(), self._records
         )
         # A session that watches does not see every version.
         self._builder.versions.is_known = watched is None

@@ -37,14 +37,14 @@ from replay.stock_clusters.imports.log_builder import LogBuilder
 from replay.stock_clusters.imports.logged_requests import LOGS, LoggedRequests
 from replay.stock_clusters.imports.records import new_log
 from replay.stock_clusters.imports.report import (
-    Counts,
-    Findings,
+    ImportCounts,
     ImportResult,
+    SourceFindings,
     clock_notes,
     cut_notes,
     import_ended,
 )
-from replay.stock_clusters.zookeeper_log.damage import Damage
+from replay.stock_clusters.zookeeper_log.damage import FileDamage
 from replay.stock_clusters.zookeeper_log.gap_resolution import GapResolver, Resumption
 from replay.stock_clusters.zookeeper_log.merging import Gap, MergedLogs
 from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
@@ -81,14 +81,14 @@ def import_opened(
     broker_logs: AllBrokerLogs,
     log: Path,
     selection: Selection,
-    complete: Callable[[Findings], ImportEnded] = lambda found: found.ended,
+    complete: Callable[[SourceFindings], ImportEnded] = lambda found: found.ended,
 ) -> ImportResult:
     """Make the log in the folder `log`, which names its source `name`, from an open source.
     `complete` returns the last record. Raises ReplayError, LogError."""
     state, root, before = first_with_kafka(source, selection.chroot)
     logs = source.transactions(state.zxid)
     resuming = GapResolver(source, logs)
-    counts = Counts()
+    counts = ImportCounts()
     transactions = _after_first_state(state, iter(logs), resuming, selection, counts)
     header = Header(
         kind="world-backed",
@@ -122,7 +122,7 @@ def import_opened(
         ended = import_ended(source, logs, broker_logs, requests, notes, missing, altered)
         gaps = (*before.gaps, *logs.gaps)
         unreadable = requests.unreadable.total()
-        found = Findings(source, logs, gaps, altered_notes, others, unreadable, ended)
+        found = SourceFindings(source, logs, gaps, altered_notes, others, unreadable, ended)
         one.end(complete(found))
     damaged = (*source.damages, *logs.damages)
     return counts.result(escape_unprintable(log), begun, root.cluster_id, damaged, gaps, notes)
@@ -166,7 +166,7 @@ def first_with_kafka(
     raise NoClusterError("; ".join((*map(str, source.damages), why)))
 
 
-def _is_before(damage: Damage, zxid: int) -> bool:
+def _is_before(damage: FileDamage, zxid: int) -> bool:
     """Whether the damage is before the first state."""
     return damage.zxid is None or damage.zxid < zxid
 
@@ -176,7 +176,7 @@ def _after_first_state(
     logs: Iterator[Transaction],
     resuming: GapResolver,
     selection: Selection,
-    counts: Counts,
+    counts: ImportCounts,
 ) -> Iterator[Transaction]:
     """Apply the transactions of the first state, and return those after it in the selected time.
 
@@ -214,7 +214,7 @@ def _is_late(one: Transaction | LoggedEvent, to_ms: int | None) -> bool:
 
 
 def _between(
-    events: Iterator[LoggedEvent], selection: Selection, counts: Counts
+    events: Iterator[LoggedEvent], selection: Selection, counts: ImportCounts
 ) -> Iterator[LoggedEvent]:
     """The lines of brokers' logs in the time of the selected transactions."""
     for event in events:

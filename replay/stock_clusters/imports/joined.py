@@ -33,8 +33,8 @@ from replay.stock_clusters.imported_log.events import (
 )
 from replay.stock_clusters.imported_log.stored_source import StoredSource
 from replay.stock_clusters.imports.importing import Selection, import_opened
-from replay.stock_clusters.imports.report import Findings, ImportResult
-from replay.stock_clusters.zookeeper_log.damage import Damage
+from replay.stock_clusters.imports.report import ImportResult, SourceFindings
+from replay.stock_clusters.zookeeper_log.damage import FileDamage
 from replay.stock_clusters.zookeeper_log.data_folder import log_zxid
 from replay.stock_clusters.zookeeper_log.merging import Contradiction
 from replay.stock_clusters.zookeeper_log.source import Source, join_sources, open_source
@@ -62,7 +62,7 @@ class Contribution(Struct, frozen=True):
     capture: Capture
     unread: list[str] = []
     ends_early: list[str] = []
-    damages: list[Damage] = []
+    damages: list[FileDamage] = []
     damaged: list[DamagedFile] = []
     warnings: list[str] = []
     not_understood: int = 0
@@ -163,7 +163,7 @@ class _Joining:
         self._stored = stored
         self._before = [one for one in before if one.capture.path not in again]
 
-    def complete(self, found: Findings) -> ImportEnded:
+    def complete(self, found: SourceFindings) -> ImportEnded:
         """The last record. Raises ContradictionError."""
         mixed = [text for one in found.logs.contradictions for text in self._check(one)]
         self.contributions = [*self._before]
@@ -199,7 +199,9 @@ class _Joining:
         )
         return self.ended
 
-    def _damaged_files(self, found: Findings, lost: Sequence[Damage]) -> list[DamagedFile]:
+    def _damaged_files(
+        self, found: SourceFindings, lost: Sequence[FileDamage]
+    ) -> list[DamagedFile]:
         """The damaged files, without those that another capture makes up for."""
         counts = Counter({one.file: one.count for one in found.ended.damaged})
         for one in self._before:
@@ -228,7 +230,7 @@ class _Joining:
         owners = (*(one.name for one in self._opened), *self._stored)
         return next((one for one in owners if file.startswith(f"{one}/")), file)
 
-    def _contribution(self, opened: _OpenedCapture, found: Findings) -> Contribution:
+    def _contribution(self, opened: _OpenedCapture, found: SourceFindings) -> Contribution:
         capture, name, source, broker_logs = opened
         logs = found.logs
         damages = (*found.source.damages, *logs.damages)
@@ -251,7 +253,7 @@ class _Joining:
         )
 
 
-def _is_lost(damage: Damage, found: Findings) -> bool:
+def _is_lost(damage: FileDamage, found: SourceFindings) -> bool:
     """Whether no capture has what is after the damage."""
     if damage.is_torn or damage.is_snapshot:
         return False

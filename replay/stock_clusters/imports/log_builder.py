@@ -13,12 +13,12 @@ from replay.stock_clusters.imported_log.events import (
     TransactionsMissing,
 )
 from replay.stock_clusters.imported_log.state_events import apply, changed_events, restored_events
-from replay.stock_clusters.imports.decisions import Decisions
+from replay.stock_clusters.imports.decisions import DecisionClassifier
 from replay.stock_clusters.imports.digests import Digests
 from replay.stock_clusters.imports.kafka_root import KafkaRoot, check_only
 from replay.stock_clusters.imports.logged_requests import LoggedRequests
 from replay.stock_clusters.imports.records import Records
-from replay.stock_clusters.imports.report import Counts
+from replay.stock_clusters.imports.report import ImportCounts
 from replay.stock_clusters.imports.terms import Terms
 from replay.stock_clusters.imports.versions import Versions
 from replay.stock_clusters.zookeeper_log.gap_resolution import GapResolver, Resumption
@@ -37,13 +37,13 @@ class LogBuilder:
         state: ZooKeeperState,
         root: KafkaRoot,
         requests: LoggedRequests,
-        counts: Counts,
+        counts: ImportCounts,
         records: Records,
     ) -> None:
         self._state = state
         self._root = root
         self._terms = Terms(root.chroot, state.tree)
-        self._decisions = Decisions(root.chroot, state.tree, self._terms, requests)
+        self._decisions = DecisionClassifier(root.chroot, state.tree, self._terms, requests)
         self._counts = counts
         self._records = records
         self.versions = Versions(state.tree)
@@ -53,7 +53,7 @@ class LogBuilder:
         self._channels: dict[int, str] = {}
 
     def begin(self, begun: ImportBegun, time_ms: int | None = None) -> None:
-        """Write the first state, at a wall clock if `Counts` did not have it before."""
+        """Write the first state, at a wall clock if `ImportCounts` did not have it before."""
         self._last_ms = self._last_ms if time_ms is None else time_ms
         for event in (begun, *restored_events(self._state)):
             self._records.add(event, self._last_ms, self._term(), _OWN_CHANNEL)

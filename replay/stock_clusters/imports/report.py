@@ -17,7 +17,7 @@ from replay.stock_clusters.imported_log.events import (
     RequestInferred,
 )
 from replay.stock_clusters.imports.logged_requests import LoggedRequests
-from replay.stock_clusters.zookeeper_log.damage import Damage
+from replay.stock_clusters.zookeeper_log.damage import FileDamage
 from replay.stock_clusters.zookeeper_log.merging import Gap, MergedLogs
 from replay.stock_clusters.zookeeper_log.source import Source
 from replay.stock_clusters.zookeeper_log.transactions import CreateSession, Transaction
@@ -59,7 +59,7 @@ class ImportResult(Struct, frozen=True):
     notes: list[str]
 
 
-class Findings(NamedTuple):
+class SourceFindings(NamedTuple):
     """The findings of an import about its source. They are the logs as they were read, the gaps,
     notes about altered transactions, other notes that no file is the reason of, the number of
     requests that cannot be read, and the last record.
@@ -74,7 +74,7 @@ class Findings(NamedTuple):
     ended: ImportEnded
 
 
-class Counts:
+class ImportCounts:
     """The counts during an import."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class Counts:
         log: str,
         begun: ImportBegun,
         cluster_id: str,
-        damages: Sequence[Damage],
+        damages: Sequence[FileDamage],
         gaps: Sequence[Gap],
         notes: Sequence[str],
     ) -> ImportResult:
@@ -190,7 +190,7 @@ def import_ended(
     )
 
 
-def _ends(damage: Damage, logs: MergedLogs) -> bool:
+def _ends(damage: FileDamage, logs: MergedLogs) -> bool:
     """Whether no other file continues after the damage."""
     return not damage.is_torn and damage.zxid in (None, logs.zxid)
 

@@ -5,7 +5,7 @@ from msgspec import Struct
 from replay.errors import ReplayError
 
 
-class Damage(Struct, frozen=True):
+class FileDamage(Struct, frozen=True):
     """A file can be read up to `offset` (in bytes of the decompressed file), and no further.
 
     `zxid` is the last good transaction, None if there is none. `is_torn`: the server was killed
@@ -30,6 +30,6 @@ class Damage(Struct, frozen=True):
 class DamagedSnapshotError(ReplayError):
     """A snapshot cannot be used."""
 
-    def __init__(self, damage: Damage) -> None:
+    def __init__(self, damage: FileDamage) -> None:
         super().__init__(str(damage))
         self.damage = damage

@@ -57,7 +57,7 @@ def by_zxid(files: Iterable[SourceFile]) -> tuple[SourceFile, ...]:
     return tuple(sorted(files, key=lambda one: (one.zxid, one.name)))
 
 
-class BrokerLog(Struct, frozen=True):
+class BrokerLogFile(Struct, frozen=True):
     """A log of a broker. `kind` is one of BROKER_LOGS; names of rotated files have a suffix."""
 
     kind: str

@@ -10,7 +10,6 @@ from typing import Final
 
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
-    Acl,
     Acls,
     Check,
     CloseSession,
@@ -28,6 +27,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
     TreeDigest,
+    ZooKeeperAcl,
 )
 
 _HEADER: Final = struct.Struct(">qiqqi")
@@ -96,7 +96,7 @@ def decode_acls(record: bytes, at: int) -> tuple[Acls, int]:
         (perms,) = _int(record, at)
         scheme, at = decode_string(record, at + 4)
         name, at = decode_string(record, at)
-        acls.append(Acl(perms, scheme, name))
+        acls.append(ZooKeeperAcl(perms, scheme, name))
     return tuple(acls), at
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from replay.errors import unreadable
-from replay.stock_clusters.zookeeper_log.damage import Damage
+from replay.stock_clusters.zookeeper_log.damage import FileDamage
 from replay.stock_clusters.zookeeper_log.data_folder import log_zxid, snapshot_zxid
 from replay.stock_clusters.zookeeper_log.log_file import TransactionLogReader
 from replay.stock_clusters.zookeeper_log.merging import Gap, follows, is_epochs_start
@@ -37,8 +37,8 @@ class GrowingLogs:
     def __init__(self, folder: Path, after: int) -> None:
         self.zxid = after
         self.file = ""
-        self.damages: list[Damage] = []
-        self.stalled: Damage | None = None
+        self.damages: list[FileDamage] = []
+        self.stalled: FileDamage | None = None
         self.is_at_end = False
         # Every version of a znode is in the files.
         self.unseen_versions = 0
@@ -158,7 +158,7 @@ class GrowingLogs:
             self._gap_since = now
         return now - self._gap_since >= _CONFIRM_SECONDS
 
-    def _note_stalled(self, damage: Damage | None, now: float) -> None:
+    def _note_stalled(self, damage: FileDamage | None, now: float) -> None:
         if damage is None:
             self.stalled = self._stalled_since = None
             return

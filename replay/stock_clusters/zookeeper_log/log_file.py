@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO, Final, Protocol
 from zlib import adler32
 
-from replay.stock_clusters.zookeeper_log.damage import Damage
+from replay.stock_clusters.zookeeper_log.damage import FileDamage
 from replay.stock_clusters.zookeeper_log.decoding import MalformedError, decode_transaction
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
@@ -33,7 +33,7 @@ class TransactionReader(Protocol):
 
     offset: int
     zxid: int | None
-    damage: Damage | None
+    damage: FileDamage | None
     is_cut: bool
 
     def __iter__(self) -> Iterator[Transaction]: ...
@@ -63,7 +63,7 @@ class TransactionLogReader:
 
         `is_growing`: a server is writing the file, so what follows the last record is not examined.
         """
-        self.damage: Damage | None = None
+        self.damage: FileDamage | None = None
         self.zxid: int | None = None
         self.is_cut = False
         self.offset = 0
@@ -177,4 +177,4 @@ class TransactionLogReader:
         return more
 
     def _stop(self, reason: str, is_torn: bool = False) -> None:
-        self.damage = Damage(self._name, self._start + self._at, self.zxid, reason, is_torn)
+        self.damage = FileDamage(self._name, self._start + self._at, self.zxid, reason, is_torn)

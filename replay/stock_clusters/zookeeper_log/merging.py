@@ -13,7 +13,7 @@ from typing import Final, Literal, Self
 from msgspec import Struct, structs
 
 from replay.errors import unreadable
-from replay.stock_clusters.zookeeper_log.damage import Damage
+from replay.stock_clusters.zookeeper_log.damage import FileDamage
 from replay.stock_clusters.zookeeper_log.data_folder import SourceFile, by_zxid
 from replay.stock_clusters.zookeeper_log.record_order import MisplacedRecord, RecordOrder
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
@@ -123,7 +123,7 @@ class MergedLogs:
         known: Sequence[int] = (),
     ) -> None:
         """`known` are zxids that other files prove: snapshots are named after one."""
-        self.damages: list[Damage] = []
+        self.damages: list[FileDamage] = []
         self.gaps: list[Gap] = []
         self.contradictions: list[Contradiction] = []
         self.read = 0

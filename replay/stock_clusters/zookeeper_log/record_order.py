@@ -7,7 +7,7 @@ were inserted.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from replay.stock_clusters.zookeeper_log.damage import Damage
+from replay.stock_clusters.zookeeper_log.damage import FileDamage
 from replay.stock_clusters.zookeeper_log.data_folder import SourceFile
 from replay.stock_clusters.zookeeper_log.log_file import TransactionReader
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
@@ -67,9 +67,9 @@ class RecordOrder:
         if held is not None:
             yield self._give(*held)
 
-    def refused(self, reason: str) -> Damage:
+    def refused(self, reason: str) -> FileDamage:
         """The damage of a file that cannot be used from the last transaction on, by other files."""
-        return Damage(self.log.name, self._offset, self._zxid_before, reason)
+        return FileDamage(self.log.name, self._offset, self._zxid_before, reason)
 
     def _give_early(self, first: Transaction, offset: int, second: int | None) -> Transaction:
         """Return the first transaction, whose zxid is lower than the one in the file's name."""

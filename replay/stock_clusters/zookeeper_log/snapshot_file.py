@@ -13,8 +13,8 @@ from zlib import adler32
 from msgspec import Struct
 
 from replay.stock_clusters.zookeeper_log.compression import BROKEN, decompressed
-from replay.stock_clusters.zookeeper_log.damage import Damage, DamagedSnapshotError
-from replay.stock_clusters.zookeeper_log.transactions import OPEN_ACL, Acl, Acls
+from replay.stock_clusters.zookeeper_log.damage import DamagedSnapshotError, FileDamage
+from replay.stock_clusters.zookeeper_log.transactions import OPEN_ACL, Acls, ZooKeeperAcl
 from replay.world.paths import ROOT, is_valid, parent_of
 from replay.world.tree import Znode
 
@@ -103,7 +103,7 @@ class SnapshotReader:
             yield (
                 number,
                 tuple(
-                    Acl(source.unpack(_INT)[0], source.string(), source.string())
+                    ZooKeeperAcl(source.unpack(_INT)[0], source.string(), source.string())
                     for _ in range(source.count())
                 ),
             )
@@ -192,7 +192,7 @@ class _Bytes:
 
     def damaged(self, reason: str) -> DamagedSnapshotError:
         return DamagedSnapshotError(
-            Damage(self._name, self._start + self._at, None, reason, is_snapshot=True)
+            FileDamage(self._name, self._start + self._at, None, reason, is_snapshot=True)
         )
 
     def _require_bytes(self, size: int) -> None:

@@ -26,10 +26,10 @@ from eventstore.errors import FULL
 from replay.errors import ReplayError, unreadable
 from replay.progress import Progress, unreported
 from replay.stock_clusters.zookeeper_log.compression import BROKEN, decompressed_by_content
-from replay.stock_clusters.zookeeper_log.damage import Damage, DamagedSnapshotError
+from replay.stock_clusters.zookeeper_log.damage import DamagedSnapshotError, FileDamage
 from replay.stock_clusters.zookeeper_log.data_folder import (
     VERSIONED,
-    BrokerLog,
+    BrokerLogFile,
     DataFolder,
     SourceFile,
     broker_log_kind,
@@ -84,7 +84,7 @@ class Source:
     def __init__(
         self,
         server: DataFolder,
-        broker_logs: Sequence[BrokerLog],
+        broker_logs: Sequence[BrokerLogFile],
         notes: Sequence[str],
         progress: Progress,
         *,
@@ -94,7 +94,7 @@ class Source:
         self.server = server
         self.broker_logs = tuple(broker_logs)
         self.notes = list(notes)
-        self.damages: list[Damage] = []
+        self.damages: list[FileDamage] = []
         self.uncovered: list[str] = []
         self._progress = progress
         self._looked_at: set[SourceFile] = set()
@@ -283,7 +283,7 @@ def _source(
             f"{path} has no ZooKeeper transaction log: no file log.ZXID, usually in {VERSIONED}"
         )
     broker_logs = [
-        BrokerLog(kind, name, where)
+        BrokerLogFile(kind, name, where)
         for name, where, _ in sorted(files)
         if (kind := broker_log_kind(PurePosixPath(name).name)) is not None
     ]

@@ -36,7 +36,7 @@ class OpCode(IntEnum):
 _ERROR: Final = int(OpCode.ERROR)
 
 
-class Acl(Struct, frozen=True, array_like=True, gc=False):
+class ZooKeeperAcl(Struct, frozen=True, array_like=True, gc=False):
     """An access control entry; `perms` is a set of bits (ZooDefs.Perms)."""
 
     perms: int
@@ -44,9 +44,9 @@ class Acl(Struct, frozen=True, array_like=True, gc=False):
     id: str
 
 
-Acls: TypeAlias = tuple[Acl, ...]
+Acls: TypeAlias = tuple[ZooKeeperAcl, ...]
 
-OPEN_ACL: Final[Acls] = (Acl(31, "world", "anyone"),)
+OPEN_ACL: Final[Acls] = (ZooKeeperAcl(31, "world", "anyone"),)
 """All permissions for everybody: Kafka's ACL unless zookeeper.set.acl is true."""
 
 

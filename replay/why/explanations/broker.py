@@ -14,13 +14,13 @@ from replay.why.facts import (
     NoticeIssued,
     StateWritten,
 )
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.sentences import sentence
 
 _SHOWN: Final = 10
 
 
-def explain_broker(history: History) -> Finding:
+def explain_broker(history: FactHistory) -> Finding:
     """Explain the state of the broker in question."""
     broker = history.subject.broker
     assert broker is not None, "the question is about a broker"

@@ -20,7 +20,7 @@ from replay.why.explanations.term import explain_term
 from replay.why.explanations.topic import explain_absence, explain_topic
 from replay.why.explanations.unhealthy import RootCause, explain_unhealthy, unhealthy
 from replay.why.facts import AnyFact, Cause, NoLeader, StateWritten
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.move import Move
 from replay.why.sentences import sentence
 
@@ -100,10 +100,10 @@ class Explanation(Struct, frozen=True):
     unhealthy: list[RootCause] = field(default_factory=list)
 
 
-_Explain = Callable[[History], Finding]
+_Explain = Callable[[FactHistory], Finding]
 
 
-def explanation_of(history: History) -> Explanation:
+def explanation_of(history: FactHistory) -> Explanation:
     """Answer the question about the subject of a history."""
     question, explain = _question(history)
     finding = explain(history)
@@ -125,7 +125,7 @@ def explanation_of(history: History) -> Explanation:
     )
 
 
-def _question(history: History) -> tuple[str, _Explain]:
+def _question(history: FactHistory) -> tuple[str, _Explain]:
     subject = history.subject
     if subject.topic is not None and subject.partition is not None:
         name = f"{subject.topic}-{subject.partition}"

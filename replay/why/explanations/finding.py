@@ -8,7 +8,7 @@ from replay.cluster_view.views import PartitionView
 from replay.description.phrases import broker_list
 from replay.times import iso_time
 from replay.why.facts import AddressProbed, AnyFact, BrokerChanged, Fact, StateWritten
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.move import Move
 from replay.why.sentences import pending_deletion, sentence
 
@@ -35,7 +35,7 @@ def last_undone(moves: Sequence[Move]) -> Move | None:
     return next((one for one in reversed(moves[-2:]) if one.is_undone), None)
 
 
-def being_undone(history: History, view: PartitionView) -> Move | None:
+def being_undone(history: FactHistory, view: PartitionView) -> Move | None:
     """The reassignment under way, if it is cancelled: it waits to be rolled back, or is rolled back
     just now."""
     moves = history.moves() if view.is_being_reassigned else []
@@ -53,7 +53,7 @@ def undone(move: Move) -> str:
     return f"{goes} was rolled back at {move.ended}{why}."
 
 
-def pending_deletions(history: History, view: PartitionView) -> str:
+def pending_deletions(history: FactHistory, view: PartitionView) -> str:
     """Sentences about the replicas that the partition no longer has and that brokers have not
     deleted yet; "" for none. During a reassignment, brokers have some time to confirm."""
     found = [
@@ -79,14 +79,14 @@ def last(facts: Iterable[AnyFact], kind: type[_F], until: int | None = None) -> 
     return found
 
 
-def state_changes(history: History, partition: str) -> list[StateWritten]:
+def state_changes(history: FactHistory, partition: str) -> list[StateWritten]:
     """The changes of a partition's leader and ISR."""
     return [
         one for one in history.facts if isinstance(one, StateWritten) and one.partition == partition
     ]
 
 
-def loss_of(history: History, broker: int, until: int | None = None) -> BrokerChanged | None:
+def loss_of(history: FactHistory, broker: int, until: int | None = None) -> BrokerChanged | None:
     """The loss of a broker that has not registered again: its registration was gone, or else the
     last that was heard of it. A lost broker may still ask for a controlled shutdown."""
     found = None
@@ -104,7 +104,7 @@ def _is_after(fact: Fact, until: int | None) -> bool:
     return until is not None and fact.seq > until
 
 
-def why_lost(history: History, broker: int, until: int | None = None) -> str:
+def why_lost(history: FactHistory, broker: int, until: int | None = None) -> str:
     """Why a broker is not registered, with the event; "" if unknown."""
     found = loss_of(history, broker, until)
     if found is None:
@@ -112,7 +112,7 @@ def why_lost(history: History, broker: int, until: int | None = None) -> str:
     return f"{sentence(found)} (event {found.seq}){around_loss(history, found, until)}"
 
 
-def around_loss(history: History, loss: BrokerChanged, until: int | None = None) -> str:
+def around_loss(history: FactHistory, loss: BrokerChanged, until: int | None = None) -> str:
     """Text about the controlled shutdown that a broker had requested before it was lost, and about
     what its address has answered since, up to an event; "" if nothing is known."""
     asked = probed = None

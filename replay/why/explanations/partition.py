@@ -51,13 +51,13 @@ from replay.why.facts import (
     NoLeader,
     NoticeIssued,
     RecordZnodeObserved,
-    ReplicaDeletion,
+    ReplicaDeletionFact,
     RoleChanged,
     RollbackStep,
     StateWritten,
     TopicChanged,
 )
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.move import Move
 from replay.why.sentences import sentence
 
@@ -70,7 +70,7 @@ _REBALANCE: Final = AutoPreferredReplicaLeaderElection.__name__
 _TERMS: Final = ("elected", "resigned")
 
 
-def explain_partition(history: History) -> Finding:
+def explain_partition(history: FactHistory) -> Finding:
     """Explain the state of the partition in question."""
     view = history.view()
     assert view is not None, "a question about an unknown partition was rejected before"
@@ -100,7 +100,9 @@ def explain_partition(history: History) -> Finding:
     return Finding(first, causes_of_state(history, view, moves), moves)
 
 
-def causes_of_state(history: History, view: PartitionView, moves: Sequence[Move]) -> list[AnyFact]:
+def causes_of_state(
+    history: FactHistory, view: PartitionView, moves: Sequence[Move]
+) -> list[AnyFact]:
     """The facts that belong to the chain of causes of a partition's state."""
     cancelled = [one.cancelled.czxid for one in moves[-2:] if one.cancelled is not None]
     return [one for one in history.facts if _belongs(one, view, cancelled)]
@@ -110,7 +112,7 @@ def _belongs(fact: AnyFact, view: PartitionView, cancelled: Sequence[int]) -> bo
     match fact:
         case (
             RollbackStep()
-            | ReplicaDeletion()
+            | ReplicaDeletionFact()
             | RecordZnodeObserved()
             | LogEnded()
             | CommandsUnrecorded()
@@ -134,14 +136,14 @@ def _belongs(fact: AnyFact, view: PartitionView, cancelled: Sequence[int]) -> bo
             return getattr(fact, "partition", view.name) == view.name
 
 
-def _explain_deletion(history: History, view: PartitionView) -> str:
+def _explain_deletion(history: FactHistory, view: PartitionView) -> str:
     found = last(history.facts, TopicChanged)
     since = f" since {event_and_time(found)}" if found is not None else ""
     waits = deletion_of(history, view.topic)
     return f"{view.name} is being deleted with its topic{since}. {waits}".rstrip()
 
 
-def _explain_never_led(history: History, view: PartitionView) -> str:
+def _explain_never_led(history: FactHistory, view: PartitionView) -> str:
     head = f"{view.name} has never had a leader"
     found = last(history.facts, LeftUnchanged)
     if found is not None:
@@ -151,7 +153,7 @@ def _explain_never_led(history: History, view: PartitionView) -> str:
     return f"{head}: {why}; its replicas are {broker_list(view.replicas)}."
 
 
-def _explain_offline(history: History, view: PartitionView, changes: list[StateWritten]) -> str:
+def _explain_offline(history: FactHistory, view: PartitionView, changes: list[StateWritten]) -> str:
     lost = _lost_leader(view, changes)
     since = loss_of(history, lost) if lost != NO_BROKER else None
     head = f"{view.name} is offline"
@@ -185,7 +187,7 @@ def _lost_leader(view: PartitionView, changes: list[StateWritten]) -> int:
 
 
 def _failed_election(
-    history: History, view: PartitionView, since: BrokerChanged | None
+    history: FactHistory, view: PartitionView, since: BrokerChanged | None
 ) -> NoLeader | None:
     of_it = (
         one for one in history.facts if isinstance(one, NoLeader) and one.partition == view.name
@@ -194,7 +196,7 @@ def _failed_election(
     return found if found is not None and (since is None or found.seq >= since.seq) else None
 
 
-def _now(history: History, view: PartitionView, broker: int) -> str:
+def _now(history: FactHistory, view: PartitionView, broker: int) -> str:
     live = {one.id: one for one in history.cluster.brokers}
     if broker in live and broker not in view.isr:
         return f"{broker} is {NOT_IN_SYNC}"
@@ -211,7 +213,7 @@ def _isr(view: PartitionView) -> str:
             return f"The ISR is {broker_list(several)}."
 
 
-def _way_back(history: History, view: PartitionView) -> str:
+def _way_back(history: FactHistory, view: PartitionView) -> str:
     awaited = [str(one) for one in view.isr if one in view.replicas]
     if view.isr and not awaited:
         # Kafka's controller leaves the last member in the ISR when it is no longer a replica.
@@ -233,7 +235,7 @@ def _way_back(history: History, view: PartitionView) -> str:
     )
 
 
-def _explain_leader(history: History, view: PartitionView, changes: list[StateWritten]) -> str:
+def _explain_leader(history: FactHistory, view: PartitionView, changes: list[StateWritten]) -> str:
     chosen = [one for one in changes if one.before is None or one.before.leader != one.after.leader]
     head = f"{view.name} has {leader_in_words(view.leader)}"
     if not chosen:
@@ -247,7 +249,7 @@ def _explain_leader(history: History, view: PartitionView, changes: list[StateWr
     return f"{head} since {event_and_time(one)}: {_why_chosen(history, view, chosen)}."
 
 
-def _why_chosen(history: History, view: PartitionView, chosen: list[StateWritten]) -> str:
+def _why_chosen(history: FactHistory, view: PartitionView, chosen: list[StateWritten]) -> str:
     one = chosen[-1]
     led_before = _previous_leader(chosen)
     passed = candidates_clause(candidates(one.passed_over, one.after.leader))
@@ -288,7 +290,7 @@ def _how(one: StateWritten) -> str:
     return f"{one.after.leader} is {leads_as}"
 
 
-def _why_then(history: History, one: StateWritten, led_before: int) -> str:
+def _why_then(history: FactHistory, one: StateWritten, led_before: int) -> str:
     """The reason why an election was necessary, or possible."""
     began = one.because.procedure if one.because is not None else ""
     if began in _UNCLEAN_ENABLED:
@@ -313,7 +315,7 @@ def _why_then(history: History, one: StateWritten, led_before: int) -> str:
     return text + (_failover_clause(history, one) if began in FAILOVERS else "")
 
 
-def _failover_clause(history: History, one: StateWritten) -> str:
+def _failover_clause(history: FactHistory, one: StateWritten) -> str:
     """The failover that held an election, as the last clause of a sentence."""
     of_term = (
         role
@@ -325,7 +327,7 @@ def _failover_clause(history: History, one: StateWritten) -> str:
     return f"; the failover of term {one.epoch}{since} elected {one.after.leader}"
 
 
-def _loss_of_leader(history: History, elected: StateWritten) -> StateWritten | None:
+def _loss_of_leader(history: FactHistory, elected: StateWritten) -> StateWritten | None:
     """The write that left the partition without a leader before an election."""
     left = (
         one
@@ -335,7 +337,7 @@ def _loss_of_leader(history: History, elected: StateWritten) -> StateWritten | N
     return last(left, StateWritten, elected.seq)
 
 
-def _came_last(history: History, broker: int, until: int) -> BrokerChanged | None:
+def _came_last(history: FactHistory, broker: int, until: int) -> BrokerChanged | None:
     came = (
         one
         for one in history.facts
@@ -351,13 +353,13 @@ def _previous_leader(chosen: list[StateWritten]) -> int:
     return NO_BROKER
 
 
-def _explain_out_of_isr(history: History, view: PartitionView) -> list[str]:
+def _explain_out_of_isr(history: FactHistory, view: PartitionView) -> list[str]:
     return [
         f"{why_out_of_isr(history, view, one)}." for one in view.replicas if one not in view.isr
     ]
 
 
-def _moves(history: History, view: PartitionView, move: Move | None) -> str:
+def _moves(history: FactHistory, view: PartitionView, move: Move | None) -> str:
     target, more = broker_list(view.target), f"see --reassignment {view.name}."
     why = ""
     is_undone = move is not None and move.is_undone

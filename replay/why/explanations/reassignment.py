@@ -29,7 +29,7 @@ from replay.why.facts import (
     NoticeIssued,
     ReassignmentRequested,
 )
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.move import Move
 from replay.why.rollback_steps import LAST
 from replay.why.sentences import sentence, with_full_stop
@@ -45,7 +45,7 @@ REFUSALS: Final = {
 A procedure that ignores requests or rolls reassignments back adds its codes here."""
 
 
-def explain_reassignment(history: History) -> Finding:
+def explain_reassignment(history: FactHistory) -> Finding:
     """Explain the reassignment of the partition in question."""
     view = history.view()
     if view is None:
@@ -60,7 +60,7 @@ def explain_reassignment(history: History) -> Finding:
     return Finding(first + _end_of_earlier(moves) + pending, facts, moves)
 
 
-def _answer(history: History, view: PartitionView, moves: Sequence[Move]) -> tuple[str, bool]:
+def _answer(history: FactHistory, view: PartitionView, moves: Sequence[Move]) -> tuple[str, bool]:
     """The sentences about the last move, and whether the partition is not being reassigned."""
     move = moves[-1] if moves else None
     if move is not None and move.outcome == "deleted":
@@ -88,7 +88,7 @@ def _end_of_earlier(moves: Sequence[Move]) -> str:
     return f" Before, its move {undone(before)}"
 
 
-def _without_partition(history: History) -> Finding:
+def _without_partition(history: FactHistory) -> Finding:
     """A request for a partition that does not exist."""
     subject, facts = history.subject, history.facts_about_name()
     asked = last(facts, ReassignmentRequested)
@@ -107,7 +107,7 @@ def _ends(fact: object) -> bool:
     return isinstance(fact, ReassignmentRequested) or _is_of_move(fact)
 
 
-def refusal_since(history: History, since: int) -> str:
+def refusal_since(history: FactHistory, since: int) -> str:
     """The last request after an event, if it was rejected; "" otherwise."""
     asked = last(history.facts, ReassignmentRequested)
     if asked is not None and asked.error and asked.seq > since:
@@ -141,7 +141,7 @@ def _explain_waiting_rollback(view: PartitionView, move: Move | None) -> str:
     )
 
 
-def _explain_under_way(history: History, view: PartitionView, move: Move | None) -> str:
+def _explain_under_way(history: FactHistory, view: PartitionView, move: Move | None) -> str:
     begun = last((one for one in history.facts if _begins(one)), AssignmentWritten)
     since = _begin_of(move, begun)
     origin = broker_list(view.origin)
@@ -181,7 +181,7 @@ def _begin_of(move: Move | None, begun: AssignmentWritten | None) -> str:
     return f", begun at {event_and_time(begun)}," if begun is not None else ""
 
 
-def _duration(history: History, move: Move | None) -> str:
+def _duration(history: FactHistory, move: Move | None) -> str:
     """How long ago a move began, from its first write to the moment of the question."""
     if move is None or move.begun is None or not history.cluster.time:
         return ""
@@ -189,7 +189,7 @@ def _duration(history: History, move: Move | None) -> str:
     return f", {max(0, seconds):,} s after it began"
 
 
-def _cancel_znode_text(history: History) -> str:
+def _cancel_znode_text(history: FactHistory) -> str:
     """Text about /admin/reassign_cancel if it delays the end of a move that is not cancelled."""
     known = last(history.facts, CancelZnodeObserved)
     if known is None or known.how == "removed":
@@ -197,7 +197,7 @@ def _cancel_znode_text(history: History) -> str:
     return f" {REASSIGN_CANCEL} does not cancel it, but it ends only when that znode is removed."
 
 
-def _replicas_instead(history: History, view: PartitionView, move: Move | None) -> str:
+def _replicas_instead(history: FactHistory, view: PartitionView, move: Move | None) -> str:
     """The replicas that the partition gets instead, and why."""
     is_rollback = view.reassignment_status != "replaced"
     goes = (
@@ -215,7 +215,7 @@ def _replicas_instead(history: History, view: PartitionView, move: Move | None) 
     return goes if because is None else f"{goes}, because of event {because.seq}: {because.text}"
 
 
-def _blocks(history: History, broker: int, why: NotInSync) -> str:
+def _blocks(history: FactHistory, broker: int, why: NotInSync) -> str:
     lost = "" if why.is_live else why_lost(history, broker)
     return f"broker {broker} blocks it, not in sync, {why}" + (f": {lost}" if lost else "")
 
@@ -229,7 +229,7 @@ def _origin(view: PartitionView, move: Move | None) -> tuple[int, ...]:
     return move.origin if move is not None else view.origin
 
 
-def _trouble(history: History) -> str:
+def _trouble(history: FactHistory) -> str:
     """The last step that failed, if one did after the assignment was written."""
     begun = last(history.facts, AssignmentWritten)
     failed = last(history.facts, LeftUnchanged)
@@ -238,7 +238,7 @@ def _trouble(history: History) -> str:
     return ""
 
 
-def _explain_no_move(history: History, view: PartitionView, move: Move | None) -> str:
+def _explain_no_move(history: FactHistory, view: PartitionView, move: Move | None) -> str:
     written = last((one for one in history.facts if _is_of_move(one)), AssignmentWritten)
     since = written.seq if written is not None else 0
     if move is not None and move.ended is not None:

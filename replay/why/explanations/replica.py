@@ -15,13 +15,13 @@ from replay.why.explanations.finding import (
     why_lost,
 )
 from replay.why.facts import AnyFact, BrokerChanged, IsrRequested, StateWritten
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.sentences import sentence
 
 _BY_LEADER: Final = "AlterPartition"
 
 
-def explain_replica(history: History) -> Finding:
+def explain_replica(history: FactHistory) -> Finding:
     """Explain the state of one broker's replica of the partition."""
     view, broker = history.view(), history.subject.broker
     assert view is not None, "a question about an unknown partition was rejected before"
@@ -32,7 +32,7 @@ def explain_replica(history: History) -> Finding:
     )
 
 
-def _summary(history: History, view: PartitionView, broker: int) -> str:
+def _summary(history: FactHistory, view: PartitionView, broker: int) -> str:
     if broker not in view.replicas:
         return f"Broker {broker} has no replica of {view.name}: {_replicas(view)}."
     if broker not in view.isr:
@@ -45,7 +45,7 @@ def _summary(history: History, view: PartitionView, broker: int) -> str:
     return f"{head} since {event_and_time(entered)}: {sentence(entered)}."
 
 
-def _cancellation_in_words(history: History, view: PartitionView, broker: int) -> str:
+def _cancellation_in_words(history: FactHistory, view: PartitionView, broker: int) -> str:
     """That the move which adds the broker, or would have added it, is cancelled."""
     move = being_undone(history, view)
     if move is not None and broker in view.adding:
@@ -58,7 +58,7 @@ def _cancellation_in_words(history: History, view: PartitionView, broker: int) -
     return f" The move {undone(move)}" if is_gone else ""
 
 
-def why_out_of_isr(history: History, view: PartitionView, broker: int) -> str:
+def why_out_of_isr(history: FactHistory, view: PartitionView, broker: int) -> str:
     """A sentence without its full stop."""
     removed = _last_change(history, view, broker, is_in=False)
     head = f"Broker {broker} is not in the ISR of {view.name}"
@@ -74,7 +74,7 @@ def why_out_of_isr(history: History, view: PartitionView, broker: int) -> str:
     return f"{head} since {event_and_time(removed)}: {why}; now it is {now}"
 
 
-def _why_removed(history: History, removed: StateWritten, broker: int) -> str:
+def _why_removed(history: FactHistory, removed: StateWritten, broker: int) -> str:
     lost = why_lost(history, broker, removed.seq)
     if removed.rule == _BY_LEADER:
         asked = _isr_request_in_words(history, removed)
@@ -94,7 +94,7 @@ def _why_removed(history: History, removed: StateWritten, broker: int) -> str:
     return f"{who} wrote ISR {broker_list(removed.after.isr)}"
 
 
-def _isr_request_in_words(history: History, removed: StateWritten) -> str:
+def _isr_request_in_words(history: FactHistory, removed: StateWritten) -> str:
     asked = [
         one
         for one in history.facts
@@ -108,7 +108,7 @@ def _isr_request_in_words(history: History, removed: StateWritten) -> str:
 
 
 def _last_change(
-    history: History, view: PartitionView, broker: int, *, is_in: bool
+    history: FactHistory, view: PartitionView, broker: int, *, is_in: bool
 ) -> StateWritten | None:
     """The last time that the broker entered the ISR, or left it."""
     found = None
@@ -123,7 +123,7 @@ def _replicas(view: PartitionView) -> str:
     return f"its replicas are {broker_list(view.replicas)}"
 
 
-def _facts(history: History, view: PartitionView, broker: int) -> list[AnyFact]:
+def _facts(history: FactHistory, view: PartitionView, broker: int) -> list[AnyFact]:
     found: list[AnyFact] = []
     for one in history.facts:
         if isinstance(one, StateWritten):

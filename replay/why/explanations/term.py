@@ -7,13 +7,13 @@ from replay.cluster_view.views import NO_BROKER
 from replay.why.explanations.finding import Finding, event_and_time, last
 from replay.why.explanations.takeover import predecessor_sentence, successor_sentence, unseen_term
 from replay.why.facts import AnyFact, NoticeIssued, RoleChanged, SessionChanged
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.sentences import silence
 
 _NS: Final = 1_000_000_000
 
 
-def explain_term(history: History) -> Finding:
+def explain_term(history: FactHistory) -> Finding:
     """Explain why the term in question began and ended; the last term if none is in question."""
     roles = [one for one in history.facts if isinstance(one, RoleChanged)]
     elections = [one for one in roles if one.code == "elected"]
@@ -51,7 +51,7 @@ def explain_term(history: History) -> Finding:
     return Finding(first, facts)
 
 
-def _unseen_end(history: History, elections: list[RoleChanged], begun: RoleChanged) -> str:
+def _unseen_end(history: FactHistory, elections: list[RoleChanged], begun: RoleChanged) -> str:
     """A sentence that no log shows how a term ended; "" for the term of the current controller."""
     if any(one.epoch > begun.epoch for one in elections):
         return " No log shows how the term ended."
@@ -75,7 +75,7 @@ def _why_elected(roles: list[RoleChanged], begun: RoleChanged) -> str:
     )
 
 
-def _without_controller(history: History, roles: list[RoleChanged]) -> str:
+def _without_controller(history: FactHistory, roles: list[RoleChanged]) -> str:
     holder = history.cluster.controller
     if holder.broker != NO_BROKER:
         return f"Broker {holder.broker} is controller of term {holder.epoch} since before this log."
@@ -85,7 +85,7 @@ def _without_controller(history: History, roles: list[RoleChanged]) -> str:
     return f"The log shows no current controller: at {event_and_time(found)} {found.text}."
 
 
-def _reason_of_end(history: History, ended: RoleChanged) -> str:
+def _reason_of_end(history: FactHistory, ended: RoleChanged) -> str:
     why, because = ended.text, ended.because
     # The notice of an expired session says the same as its event.
     if because is not None and because.text and because.procedure != Expire.__name__:
@@ -99,7 +99,9 @@ def _reason_of_end(history: History, ended: RoleChanged) -> str:
     return why
 
 
-def _facts(history: History, begun: RoleChanged | None, ended: RoleChanged | None) -> list[AnyFact]:
+def _facts(
+    history: FactHistory, begun: RoleChanged | None, ended: RoleChanged | None
+) -> list[AnyFact]:
     first = begun.seq if begun is not None else 0
     until = ended.seq if ended is not None else history.cluster.seq
     return [

@@ -17,13 +17,13 @@ from replay.why.facts import (
     StateWritten,
     TopicChanged,
 )
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.sentences import sentence, with_full_stop
 
 _DELETED: Final = {ReplicaState.DELETION_SUCCESSFUL.name, ReplicaState.NON_EXISTENT.name}
 
 
-def explain_topic(history: History) -> Finding:
+def explain_topic(history: FactHistory) -> Finding:
     """Explain the state of the topic in question."""
     name = history.subject.topic
     assert name is not None, "the question is about a topic"
@@ -43,7 +43,7 @@ def explain_topic(history: History) -> Finding:
     return Finding(_partitions(view) + slow, facts)
 
 
-def _facts(history: History, view: TopicView | None, name: str) -> list[AnyFact]:
+def _facts(history: FactHistory, view: TopicView | None, name: str) -> list[AnyFact]:
     on = {broker for one in view.partitions for broker in one.replicas} if view else set()
     found: list[AnyFact] = []
     for one in history.facts:
@@ -58,13 +58,13 @@ def _facts(history: History, view: TopicView | None, name: str) -> list[AnyFact]
     return found
 
 
-def deletion_of(history: History, topic: str) -> str:
+def deletion_of(history: FactHistory, topic: str) -> str:
     """What the deletion of a topic waits for; "" if it is not being deleted."""
     found = (one for one in history.cluster.deletions if one.topic == topic)
     return "".join(_deletion(history, one) for one in found)
 
 
-def _deletion(history: History, deletion: DeletionView) -> str:
+def _deletion(history: FactHistory, deletion: DeletionView) -> str:
     name = deletion.topic
     of_topic = (one for one in history.facts if isinstance(one, TopicChanged) and one.topic == name)
     changed = last(of_topic, TopicChanged)
@@ -84,7 +84,7 @@ def _deletion(history: History, deletion: DeletionView) -> str:
     return f"The deletion of {name} is {_status(deletion)}{since}{why}."
 
 
-def _has_no_replica(history: History, deletion: DeletionView) -> bool:
+def _has_no_replica(history: FactHistory, deletion: DeletionView) -> bool:
     """Whether the controller knows that all replicas are deleted. An imported log does not show
     that."""
     if history.cluster.log != "recorded" or deletion.status != "under way":
@@ -94,7 +94,7 @@ def _has_no_replica(history: History, deletion: DeletionView) -> bool:
     return all(set(one.replica_states.values()) <= _DELETED for one in partitions)
 
 
-def _deleting_broker(history: History, broker: int) -> str:
+def _deleting_broker(history: FactHistory, broker: int) -> str:
     """A broker that has not deleted its replicas yet, and when the deletion was sent."""
     to_broker = (
         one for one in history.facts if isinstance(one, DeletionSent) and one.broker == broker
@@ -113,7 +113,7 @@ def _status(deletion: DeletionView) -> str:
     )
 
 
-def _absent(history: History, broker: int) -> str:
+def _absent(history: FactHistory, broker: int) -> str:
     lost = why_lost(history, broker)
     return f"broker {broker}, which is not online" + (f": {lost}" if lost else "")
 
@@ -143,7 +143,7 @@ def _partitions(view: TopicView) -> str:
     return f"{head}: {'; '.join(parts)}. See --partition for the causes."
 
 
-def explain_absence(history: History) -> Finding:
+def explain_absence(history: FactHistory) -> Finding:
     """Explain why a topic or partition that the log mentions does not exist: the last fact about
     its name."""
     subject, facts = history.subject, history.facts_about_name()

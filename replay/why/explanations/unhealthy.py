@@ -21,7 +21,7 @@ from replay.why.configuration import limit_towards
 from replay.why.explanations.finding import Finding, why_lost
 from replay.why.facts import AnyFact, BrokerChanged
 from replay.why.failures import changes_nothing
-from replay.why.history import History
+from replay.why.history import FactHistory
 
 
 class RootCause(Struct, frozen=True):
@@ -32,7 +32,7 @@ class RootCause(Struct, frozen=True):
     affected: list[str]
 
 
-def explain_unhealthy(history: History) -> Finding:
+def explain_unhealthy(history: FactHistory) -> Finding:
     """Explain everything that is not well."""
     groups = unhealthy(history)
     if not groups:
@@ -56,7 +56,7 @@ def explain_unhealthy(history: History) -> Finding:
     return Finding(summary, facts)
 
 
-def unhealthy(history: History) -> list[RootCause]:
+def unhealthy(history: FactHistory) -> list[RootCause]:
     """The root causes: first failures of the controller, then those with most partitions."""
     causes: dict[str, list[str]] = {}
     for one in _of_controller(history):
@@ -77,13 +77,13 @@ def unhealthy(history: History) -> list[RootCause]:
     return sorted(groups, key=lambda one: (one.cause not in first, -len(one.affected)))
 
 
-def _of_controller(history: History) -> list[str]:
+def _of_controller(history: FactHistory) -> list[str]:
     """What the controller could not do, and the brokers that do not answer it."""
     silent = [silent_broker(history.cluster, one.broker) for one in history.cluster.unanswered]
     return [one for one in (history.headline(), *silent) if one]
 
 
-def _causes(history: History, view: PartitionView) -> list[str]:
+def _causes(history: FactHistory, view: PartitionView) -> list[str]:
     if view.status == "deleting":
         return []
     live = {one.id: one for one in history.cluster.brokers}
@@ -114,7 +114,7 @@ def _of_replica(pending: ReplicaDeletionView) -> str:
     return f"deletion of the replica of {pending.partition} on broker {pending.broker}"
 
 
-def _why_unconfirmed(history: History, pending: ReplicaDeletionView) -> str:
+def _why_unconfirmed(history: FactHistory, pending: ReplicaDeletionView) -> str:
     """Why a broker has not confirmed the deletion of a replica."""
     broker = pending.broker
     if not pending.is_live:
@@ -122,14 +122,14 @@ def _why_unconfirmed(history: History, pending: ReplicaDeletionView) -> str:
     return _live(history, broker, f"broker {broker} has not confirmed the deletion of replicas")
 
 
-def _cause_of_loss(history: History, broker: int) -> str:
+def _cause_of_loss(history: FactHistory, broker: int) -> str:
     if stuck := stuck_registration(history.cluster, broker):
         return stuck
     why = why_lost(history, broker)
     return f"broker {broker} is not registered" + (f": {why}" if why else "")
 
 
-def _live(history: History, broker: int, cause: str) -> str:
+def _live(history: FactHistory, broker: int, cause: str) -> str:
     """The cause; if the controller changes nothing any more, or the broker does not answer it, that
     is the cause of it."""
     if changes_nothing(history.failures()) or stuck_queue(history.cluster):

@@ -93,7 +93,7 @@ class FetchSession:
 
     # Called by partitions
 
-    def mark(self, position: Position) -> None:
+    def position_changed(self, position: Position) -> None:
         """Answer the waiting fetch, because the partition of this position has new data or another
         state."""
         self._ready[position.asked.name] = position
@@ -105,9 +105,9 @@ class FetchSession:
         if self.is_follower:
             self._stale[position.asked.name] = position
         else:
-            self.mark(position)
+            self.position_changed(position)
 
-    def note(self, position: Position, partition: Partition) -> None:
+    def isr_changed(self, position: Position, partition: Partition) -> None:
         """The ISR of the partition is another one."""
         replica, name = self.replica, position.asked.name
         if replica in partition.remotes and replica not in partition.maximal_isr:
@@ -138,7 +138,7 @@ class FetchSession:
             position.partition = partition
             partition.readers[self] = position
             self._stale[name] = position
-            self.note(position, partition)
+            self.isr_changed(position, partition)
         if self._failure(position, partition) is not None:
             self._ready[name] = position
             self._release(partition)
@@ -253,7 +253,7 @@ class FetchSession:
         """Later fetches of the session say nothing about this partition."""
         remote = partition.remotes.get(self.replica)
         if remote is not None and remote.session is self:
-            remote.settle(partition.log.end)
+            remote.take_over_last_fetch(partition.log.end)
             remote.session = None
 
 

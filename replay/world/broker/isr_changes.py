@@ -25,7 +25,7 @@ from replay.world.broker.controller_channel import RETRY_US, ControllerChannel
 from replay.world.broker.partition import Partition, PendingIsr
 from replay.world.broker.zookeeper_requests import ZooKeeperRequests
 from replay.world.observer import Name
-from replay.world.requests import GetData, Result
+from replay.world.requests import GetData, OperationResult
 from replay.world.scheduler import MS, SECOND, ScheduledAction
 
 _FIRST_BY_TOPIC_ID: Final = 2
@@ -182,7 +182,7 @@ class ZooKeeperIsrChanges:
         )
         path = znodes.state_path(*partition.name)
 
-        def written(results: tuple[Result, ...]) -> None:
+        def written(results: tuple[OperationResult, ...]) -> None:
             (result,) = results
             if result.error == OK:
                 assert result.stat is not None
@@ -192,7 +192,7 @@ class ZooKeeperIsrChanges:
             else:
                 partition.isr_refused(pending, is_over=True)
 
-        def read(results: tuple[Result, ...]) -> None:
+        def read(results: tuple[OperationResult, ...]) -> None:
             (result,) = results
             version = _version_if_written(path, state, result)
             if version is None:
@@ -228,7 +228,7 @@ class ZooKeeperIsrChanges:
             self._timer = self._context.clock.after(_CHECK_US, self._check)
 
 
-def _version_if_written(path: str, state: LeaderAndIsr, result: Result) -> int | None:
+def _version_if_written(path: str, state: LeaderAndIsr, result: OperationResult) -> int | None:
     """The version of the znode if it has this state: an earlier attempt wrote it
     (checkLeaderAndIsrZkData)."""
     if result.error != OK or result.stat is None:

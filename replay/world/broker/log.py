@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from controller.core.values import NO_EPOCH
-from replay.world.broker.messages import Batch
+from replay.world.broker.messages import RecordBatch
 
 UNKNOWN_END: Final = (NO_EPOCH, -1)
 """The end of an epoch that the log cannot know."""
@@ -72,14 +72,16 @@ class Log:
         self.end = offset + len(records)
         return offset
 
-    def read(self, offset: int, end: int) -> tuple[Batch, ...]:
+    def read(self, offset: int, end: int) -> tuple[RecordBatch, ...]:
         """The records from `offset` up to `end`, a batch for each leader epoch."""
         batches = []
         place = bisect_right(self.starts, offset) - 1
         while offset < end:
             following = self.starts[place + 1] if place + 1 < len(self.starts) else end
             until = min(following, end)
-            batches.append(Batch(self.epochs[place], offset, tuple(self.records[offset:until])))
+            batches.append(
+                RecordBatch(self.epochs[place], offset, tuple(self.records[offset:until]))
+            )
             offset = until
             place += 1
         return tuple(batches)

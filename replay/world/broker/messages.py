@@ -23,7 +23,7 @@ NOT_ENOUGH_REPLICAS_AFTER_APPEND: Final = 20
 UNKNOWN_LEADER_EPOCH: Final = 75
 
 
-class Batch(NamedTuple):
+class RecordBatch(NamedTuple):
     """Consecutive records of one leader epoch, from `offset` on, by id."""
 
     leader_epoch: int
@@ -67,7 +67,7 @@ class FetchedPartition(Struct, frozen=True):
     name: Name
     error: int
     high_watermark: int = -1
-    batches: tuple[Batch, ...] = ()
+    batches: tuple[RecordBatch, ...] = ()
     diverging: tuple[int, int] | None = None
     leader_end: int = -1
 

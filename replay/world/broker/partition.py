@@ -14,7 +14,7 @@ from controller.core.values import NO_EPOCH, NO_LEADER, RECOVERED, LeaderAndIsr
 from replay.world.broker import messages
 from replay.world.broker.context import BrokerContext
 from replay.world.broker.log import Log
-from replay.world.broker.messages import Batch, FetchPartition
+from replay.world.broker.messages import FetchPartition, RecordBatch
 from replay.world.broker.remote_replica import FollowerSession, RemoteReplica
 from replay.world.observer import Name
 
@@ -72,14 +72,14 @@ class Reader(FollowerSession, Protocol):
     def is_follower(self) -> bool:
         """Whether it is that of a follower."""
 
-    def mark(self, position: Position) -> None:
+    def position_changed(self, position: Position) -> None:
         """A fetch at this position has to be answered: the partition has new data or another
         state."""
 
     def high_watermark_changed(self, position: Position) -> None:
         """The high watermark changed for a position."""
 
-    def note(self, position: Position, partition: "Partition") -> None:
+    def isr_changed(self, position: Position, partition: "Partition") -> None:
         """The ISR of the partition is another one."""
 
 
@@ -155,7 +155,7 @@ class Partition:
         end, now_us = self.log.end, context.clock.now_us
         self.log.start_epoch(state.leader_epoch, end)
         for remote in self.remotes.values():
-            remote.settle(end)
+            remote.take_over_last_fetch(end)
             remote.reset(now_us, end, is_new_leader, remote.id in state.isr)
         self.leader_epoch, self.epoch_start = state.leader_epoch, end
         self.leader, self.is_leader = context.id, True
@@ -209,7 +209,7 @@ class Partition:
 
     def _wake_readers(self) -> None:
         for session, position in list(self.readers.items()):
-            session.mark(position)
+            session.position_changed(position)
 
     # The leader's log
 
@@ -224,7 +224,7 @@ class Partition:
             return
         log, context = self.log, self._context
         for remote in self.remotes.values():
-            remote.settle(log.end)
+            remote.take_over_last_fetch(log.end)
         offset = log.append(self.leader_epoch, records)
         context.observer.appended(context.process, self.name, offset, self.leader_epoch, records)
         if acks == messages.ALL:
@@ -233,7 +233,7 @@ class Partition:
             respond(ProduceOutcome(codes.NONE, offset, self.leader_epoch, self.maximal_isr))
         for session, position in list(self.readers.items()):
             if session.is_follower:
-                session.mark(position)
+                session.position_changed(position)
         self._raise_high_watermark()
 
     def _is_under_min_isr(self, isr: tuple[int, ...]) -> bool:
@@ -372,11 +372,11 @@ class Partition:
 
     def _note_followers_outside(self) -> None:
         for session, position in self.readers.items():
-            session.note(position, self)
+            session.isr_changed(position, self)
 
     # The follower
 
-    def append_as_follower(self, batches: tuple[Batch, ...]) -> None:
+    def append_as_follower(self, batches: tuple[RecordBatch, ...]) -> None:
         """Append what was fetched from the leader."""
         context = self._context
         for batch in batches:

@@ -10,7 +10,7 @@ from controller.core.operations import BAD_VERSION, NO_NODE, NODE_EXISTS, Create
 from replay.world.broker.context import BrokerContext
 from replay.world.broker.controller_channel import ControllerChannel
 from replay.world.broker.zookeeper_requests import ZooKeeperRequests
-from replay.world.requests import GetData, Result
+from replay.world.requests import GetData, OperationResult
 
 _BLOCK_SIZE: Final = 1000
 
@@ -50,7 +50,7 @@ class ProducerIdBlocks:
     def _read(self) -> None:
         self._requests.submit(GetData(znodes.PRODUCER_IDS), self._write_next_block)
 
-    def _write_next_block(self, results: tuple[Result, ...]) -> None:
+    def _write_next_block(self, results: tuple[OperationResult, ...]) -> None:
         """Write the next block, if no other one was written since the read."""
         (found,) = results
         try:
@@ -66,7 +66,7 @@ class ProducerIdBlocks:
             change = SetData(znodes.PRODUCER_IDS, content, found.stat.version)
             self._requests.submit(change, self._check_write)
 
-    def _check_write(self, results: tuple[Result, ...]) -> None:
+    def _check_write(self, results: tuple[OperationResult, ...]) -> None:
         """If the reply to an earlier attempt was lost, its block is left out."""
         if results[0].error in (BAD_VERSION, NODE_EXISTS, NO_NODE):
             self._read()

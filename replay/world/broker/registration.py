@@ -11,7 +11,7 @@ from controller.core.protocol_versions import ProtocolVersion
 from controller.core.values import ANY_VERSION
 from replay.world.broker.settings import LISTENER
 from replay.world.broker.zookeeper_requests import ZooKeeperRequests
-from replay.world.requests import GetData, Multi, Result
+from replay.world.requests import GetData, Multi, OperationResult
 
 _PORT: Final = 9092
 
@@ -74,7 +74,7 @@ class Registration:
             Multi((create, SetData(self._path, self._make_data(), 0))), self._check_creation
         )
 
-    def _check_creation(self, results: tuple[Result, ...]) -> None:
+    def _check_creation(self, results: tuple[OperationResult, ...]) -> None:
         error = results[0].error
         if error == OK:
             self._registered_in = self._session
@@ -86,7 +86,7 @@ class Registration:
         else:
             self._on_conflict()
 
-    def _check_owner(self, results: tuple[Result, ...]) -> None:
+    def _check_owner(self, results: tuple[OperationResult, ...]) -> None:
         (result,) = results
         if result.error == NO_NODE:
             self._create()

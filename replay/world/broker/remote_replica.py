@@ -17,7 +17,8 @@ class RemoteReplica:
     """The log end offset of a follower, and when it was at the end of the leader's log.
 
     A follower that is at the end fetches again and again from there. Only the session remembers the
-    time of these fetches; `settle` copies it before the leader's log grows, and before it is used.
+    time of these fetches; `take_over_last_fetch` copies it before the leader's log grows, and
+    before it is used.
     """
 
     __slots__ = ("caught_up_us", "end", "fetch_end", "fetch_us", "id", "session")
@@ -44,7 +45,7 @@ class RemoteReplica:
 
     def fetched(self, offset: int, leader_end: int, now_us: int, session: FollowerSession) -> None:
         """A fetch at `offset` was answered without an error (updateFetchStateOrThrow)."""
-        self.settle(leader_end)
+        self.take_over_last_fetch(leader_end)
         if offset >= leader_end:
             self.caught_up_us = max(self.caught_up_us, now_us)
         elif offset >= self.fetch_end:
@@ -54,7 +55,7 @@ class RemoteReplica:
         self.fetch_us = now_us
         self.session = session
 
-    def settle(self, leader_end: int) -> None:
+    def take_over_last_fetch(self, leader_end: int) -> None:
         """Take over the time of the last fetch at the end of the leader's log."""
         session = self.session
         if session is not None and self.end >= leader_end and session.fetch_us > self.fetch_us:
@@ -62,5 +63,5 @@ class RemoteReplica:
 
     def is_caught_up(self, leader_end: int, now_us: int, lag_us: int) -> bool:
         """Whether the follower may be in the ISR (isCaughtUp)."""
-        self.settle(leader_end)
+        self.take_over_last_fetch(leader_end)
         return self.end == leader_end or now_us - self.caught_up_us <= lag_us

@@ -18,14 +18,14 @@ from replay.world.broker.isr_changes import AlterPartitions, ZooKeeperIsrChanges
 from replay.world.broker.partition import IsrChanges
 from replay.world.broker.producer_ids import ProducerIdBlocks, Route
 from replay.world.broker.registration import Registration, registration_of
-from replay.world.broker.serving import BrokerConnection
+from replay.world.broker.serving import ServedConnection
 from replay.world.broker.settings import BrokerSettings
 from replay.world.broker.zookeeper_requests import ZooKeeperRequests
-from replay.world.network import Endpoint, Network
+from replay.world.network import ConnectionSide, Network
 from replay.world.observer import Name, Observer
 from replay.world.scenario import BrokerSpec
 from replay.world.scheduler import MS, WALL_START_MS, ProcessClock, Scheduler
-from replay.world.zookeeper_client import ZooKeeperClient
+from replay.world.zookeeper_client import ProcessSession
 
 _FAILURE: Final = 1
 
@@ -81,14 +81,14 @@ class BrokerRun:
         self._producer_ids = ProducerIdBlocks(context, self._other_channel, self._requests)
         self._fetchers = Fetchers(context, disk.slow)
         self.replicas = Replicas(context, disk, changes, self._fetchers)
-        self._zookeeper = ZooKeeperClient(
+        self._zookeeper = ProcessSession(
             self._clock,
             environment.network,
             context.process,
             self,
             environment.settings.session_timeout_ms,
         )
-        self._requests.use(self._zookeeper)
+        self._requests.set_client(self._zookeeper)
         self._registration = Registration(
             self._requests, spec.id, self._make_data, self._on_registered, self._exit_if_starting
         )
@@ -186,8 +186,8 @@ class BrokerRun:
             self._environment.network.listen(self.context.process, self._accept)
             self._registration.rewrite()
 
-    def _accept(self, process: str) -> Endpoint:
-        return BrokerConnection(self.context, self.replicas)
+    def _accept(self, process: str) -> ConnectionSide:
+        return ServedConnection(self.context, self.replicas)
 
     def allocate_producer_ids(self, route: Route) -> None:
         """A producer needs an id, and the broker has none left."""

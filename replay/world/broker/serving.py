@@ -23,7 +23,7 @@ from replay.world.network import Connection, Message
 from replay.world.observer import Name
 
 
-class BrokerConnection:
+class ServedConnection:
     """One connection to a broker."""
 
     __slots__ = ("_context", "_replicas", "_session")

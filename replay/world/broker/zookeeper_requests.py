@@ -4,10 +4,10 @@
 from collections.abc import Callable
 
 from controller.core.operations import SESSION_EXPIRED
-from replay.world.requests import Reply, Request, Result
-from replay.world.zookeeper_client import ZooKeeperClient
+from replay.world.requests import OperationResult, Reply, Request
+from replay.world.zookeeper_client import ProcessSession
 
-OnResults = Callable[[tuple[Result, ...]], None]
+OnResults = Callable[[tuple[OperationResult, ...]], None]
 
 
 class ZooKeeperRequests:
@@ -15,10 +15,10 @@ class ZooKeeperRequests:
     session. So the failure of a write may be caused by its first attempt."""
 
     def __init__(self) -> None:
-        self._client: ZooKeeperClient | None = None
+        self._client: ProcessSession | None = None
         self._unanswered: list[tuple[Request, OnResults]] = []
 
-    def use(self, client: ZooKeeperClient) -> None:
+    def set_client(self, client: ProcessSession) -> None:
         """Send requests with this client from now on."""
         self._client = client
 

@@ -60,11 +60,11 @@ class EnsembleContext(Protocol):
     def touch(self, session: Session) -> None:
         """A message of the session arrived."""
 
-    def start_session(self, client: "Client", request: ConnectRequest) -> ConnectResponse:
+    def start_session(self, client: "EnsembleClient", request: ConnectRequest) -> ConnectResponse:
         """Start or resume the session of a client. Sets `client.session`, unless it is over."""
 
     def write(
-        self, client: "Client", session: Session, request: Write | Multi | CloseSession
+        self, client: "EnsembleClient", session: Session, request: Write | Multi | CloseSession
     ) -> Reply | None:
         """Commit a transaction of a client. None: its connection has ended, and the reply is
         lost."""
@@ -81,7 +81,7 @@ class ServingMember(Protocol):
     def lags(self) -> bool:
         """Whether the member has its own state."""
 
-    def remove_client(self, client: "Client") -> None:
+    def remove_client(self, client: "EnsembleClient") -> None:
         """A client's connection ended."""
 
     def defer(self, action: Callable[[], None]) -> bool:
@@ -101,7 +101,7 @@ class _Waiting(NamedTuple):
     reply: Reply | None = None
 
 
-class Client:
+class EnsembleClient:
     """One connection of a process."""
 
     __slots__ = (

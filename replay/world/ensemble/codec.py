@@ -50,10 +50,10 @@ from replay.world.requests import (
     GetData,
     Multi,
     MultiRead,
+    OperationResult,
     RemoveWatches,
     Reply,
     Request,
-    Result,
     SetWatches,
     Sync,
     WriteInMulti,
@@ -280,7 +280,7 @@ def _answer(xid: int, reply: Reply, forms: tuple[int, ...]) -> bytes:
         body, error = _multi_body(reply, forms), OK
     else:
         # A ping's reply has no results.
-        result = reply.results[0] if reply.results else Result()
+        result = reply.results[0] if reply.results else OperationResult()
         error = result.error
         body = b"" if error else _body(form, result)
     return _REPLY.pack(len(body) + 16, xid, reply.zxid, error) + body
@@ -302,7 +302,7 @@ def _multi_body(reply: Reply, forms: tuple[int, ...]) -> bytes:
     return b"".join(parts)
 
 
-def _body(form: int, result: Result) -> bytes:
+def _body(form: int, result: OperationResult) -> bytes:
     match form:
         case _ if form in (SET_DATA, EXISTS):
             return _stat(result)
@@ -323,7 +323,7 @@ def _body(form: int, result: Result) -> bytes:
             return b""
 
 
-def _stat(result: Result) -> bytes:
+def _stat(result: OperationResult) -> bytes:
     assert result.stat is not None
     return _STAT.pack(*result.stat)
 

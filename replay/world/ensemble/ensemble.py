@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from replay.world.ensemble.client import Client
+from replay.world.ensemble.client import EnsembleClient
 from replay.world.ensemble.member import Member
 from replay.world.ensemble.protocol import (
     NO_PASSWORD,
@@ -27,7 +27,7 @@ from replay.world.ensemble.protocol import (
 )
 from replay.world.ensemble.sessions import TICK_MS, Session, Sessions, negotiate_timeout
 from replay.world.ensemble.transactions import Transaction
-from replay.world.network import Endpoint, Network
+from replay.world.network import ConnectionSide, Network
 from replay.world.requests import Multi, Reply, Write
 from replay.world.scheduler import MS, WALL_START_MS, Scheduler
 from replay.world.zookeeper import ZooKeeper
@@ -121,7 +121,7 @@ class Ensemble:
         if where is not None:
             member = self._member(where)
             member.hang()
-            self.scheduler.after(ms * MS, member.wake)
+            self.scheduler.after(ms * MS, member.end_hang)
             return
         if self._deferred is None:
             self._deferred = deque()  # bounded by the hang
@@ -197,7 +197,7 @@ class Ensemble:
         """A message of the session arrived: its timeout begins again."""
         self.sessions.touch(session, self.scheduler.now_us // MS)
 
-    def start_session(self, client: Client, request: ConnectRequest) -> ConnectResponse:
+    def start_session(self, client: EnsembleClient, request: ConnectRequest) -> ConnectResponse:
         """Start or resume the session of a client. Sets `client.session`, unless it is over."""
         timeout_ms = negotiate_timeout(request.timeout_ms)
         if request.session == NO_SESSION:
@@ -216,7 +216,7 @@ class Ensemble:
         return ConnectResponse(timeout_ms, session.id, password_of(session.id))
 
     def write(
-        self, client: Client, session: Session, request: Write | Multi | CloseSession
+        self, client: EnsembleClient, session: Session, request: Write | Multi | CloseSession
     ) -> Reply | None:
         """Commit a transaction of a client. None: its connection has ended: no reply is sent."""
         if isinstance(request, CloseSession):
@@ -253,16 +253,16 @@ class Ensemble:
         first = int(digits) if digits.isdecimal() else 0
         return (first + self._connections.get(process, 0)) % len(self.members)
 
-    def _accept(self, process: str) -> Endpoint | None:
+    def _accept(self, process: str) -> ConnectionSide | None:
         member = self.members[self._next_member(process)]
         self._connections[process] = self._connections.get(process, 0) + 1
         if not self._serves or not member.is_alive:
             return None
-        client = Client(self, member, process)
+        client = EnsembleClient(self, member, process)
         member.add_client(client)
         return client
 
-    def _create(self, client: Client, timeout_ms: int) -> Session:
+    def _create(self, client: EnsembleClient, timeout_ms: int) -> Session:
         id_ = self.state.create_session()
         session = Session(id_, client.process, timeout_ms, self.state.zxid)
         self.sessions.add(session, self.scheduler.now_us // MS)

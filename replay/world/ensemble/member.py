@@ -7,7 +7,7 @@ and applies each transaction later; its reads and watches come from the copy.
 from collections import deque
 from collections.abc import Callable
 
-from replay.world.ensemble.client import Client, EnsembleContext
+from replay.world.ensemble.client import EnsembleClient, EnsembleContext
 from replay.world.ensemble.protocol import CloseSession, CreateSession
 from replay.world.ensemble.transactions import Transaction
 from replay.world.zookeeper import ZooKeeper
@@ -21,7 +21,7 @@ class Member:
         self.number = number
         self.is_alive = True
         self.view: ZooKeeper = ensemble.state
-        self._clients: dict[Client, None] = {}
+        self._clients: dict[EnsembleClient, None] = {}
         self._lag_transactions = 0
         self._lag_us = 0
         self._backlog: deque[Transaction] = deque()  # bounded by the lag
@@ -34,11 +34,11 @@ class Member:
 
     # Clients
 
-    def add_client(self, client: Client) -> None:
+    def add_client(self, client: EnsembleClient) -> None:
         """A client connected."""
         self._clients[client] = None
 
-    def remove_client(self, client: Client) -> None:
+    def remove_client(self, client: EnsembleClient) -> None:
         """A client's connection ended."""
         self._clients.pop(client, None)
         session = client.session
@@ -69,12 +69,12 @@ class Member:
         self._settle()
 
     def hang(self) -> None:
-        """Do nothing until `wake`."""
+        """Do nothing until `end_hang`."""
         if self._deferred is None:
             self._deferred = deque()  # bounded by the hang
         self._settle()
 
-    def wake(self) -> None:
+    def end_hang(self) -> None:
         """Apply the transactions that are due, then do what was deferred, in order."""
         deferred, self._deferred = self._deferred, None
         self._settle()

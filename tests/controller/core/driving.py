@@ -29,7 +29,7 @@ from controller.core.state import Partition
 from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION, Assignment, Broker, Endpoint, LeaderAndIsr
 from replay.world.outcomes import ZooKeeperOutcome, carry_out
-from replay.world.requests import GetData, Result, Write
+from replay.world.requests import GetData, OperationResult, Write
 from replay.world.zookeeper import ZooKeeper
 
 EPOCH = 50
@@ -72,7 +72,7 @@ class ControllerHarness:
 
     # State of ZooKeeper and the controller
 
-    def put(self, path: str, data: bytes) -> Result:
+    def put(self, path: str, data: bytes) -> OperationResult:
         """Another client sets a znode, or creates it with its parents."""
         parent = path.rpartition("/")[0]
         if parent and self.version(parent) < 0:
@@ -94,7 +94,7 @@ class ControllerHarness:
         """The content of a znode; None if it does not exist."""
         return self.zookeeper.apply(self._others, GetData(path), 0).result.data
 
-    def _ask(self, operation: Write) -> Result:
+    def _ask(self, operation: Write) -> OperationResult:
         return self.zookeeper.apply(self._others, operation, 0).result
 
     def partition(

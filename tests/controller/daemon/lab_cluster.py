@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaError
 from tools.lab import Lab
 from tools.lab.broker import KafkaBroker
 from tools.lab.broker_view import leaders
-from tools.lab.cluster_view import ClusterView, until
+from tools.lab.cluster_view import ClusterReader, until
 from tools.lab.refold import Refold, run
 
 OWN_ID = 1000
@@ -35,7 +35,7 @@ class LabCluster:
     def __init__(self, lab: Lab, folder: Path, chroot: str = "") -> None:
         self.lab = lab
         self.connect = lab.zookeepers[0].connect + chroot
-        self.view = ClusterView(self.connect)
+        self.view = ClusterReader(self.connect)
         self.daemons: list[Refold] = []
         self._folder = folder
 
@@ -53,7 +53,7 @@ class LabCluster:
         """Have no ZooKeeper session during the block, in which ZooKeeper does not run."""
         await self.view.__aexit__()
         yield
-        self.view = await ClusterView(self.connect).__aenter__()
+        self.view = await ClusterReader(self.connect).__aenter__()
 
     def daemon(
         self,

@@ -9,7 +9,7 @@ import pytest
 from controller import structured_log
 from controller.daemon.reloading import SettingsReloader
 from controller.daemon.service_manager import ServiceManager
-from controller.settings.settings import Settings, Sources
+from controller.settings.settings import Settings, SettingSources
 from controller.settings.sources import RawSetting
 
 NEEDED = "zookeeper.connect=zk:2181\nbroker.id=1000\nrefold.log.dir=/logs\n"
@@ -21,7 +21,7 @@ class ReloadedSettings:
     def __init__(self, file: Path, *flags: RawSetting) -> None:
         self._file = file
         self.change("")
-        self.reloader = SettingsReloader(Sources(flags, {}, file), ServiceManager({}))
+        self.reloader = SettingsReloader(SettingSources(flags, {}, file), ServiceManager({}))
         self.applied: list[Settings] = []
         self.reloader.apply = self.applied.append
 

@@ -6,7 +6,7 @@ import pytest
 
 from controller.core.errors import ZnodeError
 from controller.kafka_0_8 import znodes
-from controller.kafka_0_8.znodes import Isr, Leader, StateChange
+from controller.kafka_0_8.znodes import Isr, LeaderZnode, StateChange
 
 PATH = "/brokers/topics/t/0/x"
 
@@ -34,7 +34,7 @@ def test_paths_are_those_of_the_design() -> None:
 def test_content_of_each_znode_is_decoded() -> None:
     change = StateChange("close-replica", "t", 0)
     assert znodes.read_brokers(PATH, b"3,1,2") == (3, 1, 2)
-    assert znodes.read_leader(PATH, b"3;7") == Leader(3, 7)
+    assert znodes.read_leader(PATH, b"3;7") == LeaderZnode(3, 7)
     assert znodes.read_isr(PATH, b"3,1;7") == Isr((3, 1), 7)
     assert znodes.read_epoch(b"7\n") == 7
     assert znodes.read_address(PATH, b"host:9092") == "host:9092"
@@ -43,7 +43,7 @@ def test_content_of_each_znode_is_decoded() -> None:
 
 def test_written_content_is_read_again() -> None:
     assert znodes.read_brokers(PATH, znodes.write_brokers((3, 1))) == (3, 1)
-    assert znodes.read_leader(PATH, znodes.write_leader(Leader(3, 7))) == Leader(3, 7)
+    assert znodes.read_leader(PATH, znodes.write_leader(LeaderZnode(3, 7))) == LeaderZnode(3, 7)
     assert znodes.read_isr(PATH, znodes.write_isr(Isr((3,), 7))) == Isr((3,), 7)
     assert znodes.read_epoch(znodes.write_epoch(7)) == 7
 

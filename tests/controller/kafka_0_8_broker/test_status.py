@@ -6,7 +6,7 @@ from controller.core.operations import NO_AUTH, NO_NODE, OK
 from controller.core.outcomes import ZnodeColumns
 from controller.kafka_0_8 import znodes
 from controller.kafka_0_8.znodes import StateChange
-from controller.kafka_0_8_broker.problems import Tree, problems_of
+from controller.kafka_0_8_broker.problems import ClusterZnodes, problems_of
 from controller.kafka_0_8_broker.status import PartitionStatus, read_tree, status_of
 
 START = znodes.write_state_change(StateChange("start-replica", "t", 0))
@@ -34,7 +34,7 @@ USABLE = {
 
 
 def test_usable_znodes_have_no_problems() -> None:
-    found = status_of(Tree(USABLE))
+    found = status_of(ClusterZnodes(USABLE))
     assert found.problems == {}
     assert found.brokers == {"1": "host1:9092"}
     assert found.queues == {"1": 0, "2": 1}
@@ -45,7 +45,7 @@ def test_usable_znodes_have_no_problems() -> None:
 
 
 def test_empty_cluster_has_no_problems() -> None:
-    assert problems_of(Tree({})) == {}
+    assert problems_of(ClusterZnodes({})) == {}
 
 
 @pytest.mark.parametrize(
@@ -87,14 +87,14 @@ def test_empty_cluster_has_no_problems() -> None:
 def test_znode_that_cannot_be_used_is_named_with_the_reason(
     path: str, content: bytes, why: str
 ) -> None:
-    problems = problems_of(Tree(USABLE | {path: content}))
+    problems = problems_of(ClusterZnodes(USABLE | {path: content}))
     assert list(problems) == [path]
     assert why in problems[path].text
 
 
 def test_registered_leader_without_a_queue_is_not_to_be_deleted() -> None:
     found = {path: data for path, data in USABLE.items() if path != "/brokers/state/1"}
-    problems = problems_of(Tree(found))
+    problems = problems_of(ClusterZnodes(found))
     assert list(problems) == ["/brokers/topics/t/0/replicas"]
     assert (
         "names broker 1, which has no queue; add the broker"
@@ -121,12 +121,14 @@ def test_registered_leader_without_a_queue_is_not_to_be_deleted() -> None:
 )
 def test_leader_without_registration_or_isr_is_named(missing: str, path: str, why: str) -> None:
     found = {one: data for one, data in USABLE.items() if one != missing}
-    assert {one: problem.text for one, problem in problems_of(Tree(found)).items()} == {path: why}
+    assert {one: problem.text for one, problem in problems_of(ClusterZnodes(found)).items()} == {
+        path: why
+    }
 
 
 def test_problem_does_not_repeat_its_path() -> None:
     path = "/brokers/topics/t/0/ISR"
-    assert problems_of(Tree(USABLE | {path: b""}))[path].text.startswith(
+    assert problems_of(ClusterZnodes(USABLE | {path: b""}))[path].text.startswith(
         "cannot be read as broker ids"
     )
 
@@ -135,7 +137,7 @@ class DenyingClient:
     """A client of a cluster with these znodes, some of which may not be read."""
 
     def __init__(self, contents: dict[str, bytes], denied: list[str]) -> None:
-        self._tree = Tree(contents)
+        self._tree = ClusterZnodes(contents)
         self._denied = denied
 
     async def znodes(self, paths: tuple[str, ...], *, may_be_denied: bool) -> ZnodeColumns:

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from eventstore.mirror.topic import Topic
+from eventstore.mirror.topic import MirrorTopic
 from tests.lab.shared_cluster import shared_cluster
 
 _numbers = count()
@@ -28,6 +28,6 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def topic(bootstrap: str) -> Topic:
+def topic(bootstrap: str) -> MirrorTopic:
     """A topic that does not exist yet."""
-    return Topic(f"refold-log-{next(_numbers)}", {"bootstrap_servers": bootstrap})
+    return MirrorTopic(f"refold-log-{next(_numbers)}", {"bootstrap_servers": bootstrap})

@@ -15,7 +15,7 @@ from eventstore.folders import MIRRORED_NAME
 from eventstore.mirror.fetching import NotFetched, RestoredLog, fetch, list_logs
 from eventstore.mirror.progress import MirrorProgress, TopicLocation, read_progress, write_progress
 from eventstore.mirror.publishing import MirrorEvent, Publisher
-from eventstore.mirror.topic import Topic, consumer, messages, partitions_of
+from eventstore.mirror.topic import MirrorTopic, consumer, messages, partitions_of
 from eventstore.reader import LogReader
 from eventstore.verify import verify
 from eventstore.writer import LogWriter
@@ -51,7 +51,7 @@ class PublisherReports:
             await self._changed.wait()
 
 
-def publisher(logs: Path, topic: Topic, reports: PublisherReports | None = None) -> Publisher:
+def publisher(logs: Path, topic: MirrorTopic, reports: PublisherReports | None = None) -> Publisher:
     return Publisher(logs, topic, reports or PublisherReports())
 
 
@@ -59,7 +59,7 @@ def ignored(*_: int) -> None:
     """Take progress, or the start of a wait."""
 
 
-async def fetched(topic: Topic, out: Path, wanted: str | None = None) -> list[RestoredLog]:
+async def fetched(topic: MirrorTopic, out: Path, wanted: str | None = None) -> list[RestoredLog]:
     made = await fetch(topic, out, wanted, ignored, ignored)
     assert not [one for one in made if isinstance(one, NotFetched)]
     return [one for one in made if isinstance(one, RestoredLog)]
@@ -70,7 +70,7 @@ def content(log: Path) -> list[object]:
         return [reader.header, *reader.records(), reader.closing]
 
 
-async def test_restored_log_has_the_same_records(topic: Topic, tmp_path: Path) -> None:
+async def test_restored_log_has_the_same_records(topic: MirrorTopic, tmp_path: Path) -> None:
     log = write_log(tmp_path / "logs" / "run-a", 3000, segment_bytes=1 << 20)
     count = await publisher(log.parent, topic).publish()
     [one] = await fetched(topic, tmp_path / "out")
@@ -82,7 +82,7 @@ async def test_restored_log_has_the_same_records(topic: Topic, tmp_path: Path) -
     assert one.report == verify(log)
 
 
-async def test_records_are_published_once(topic: Topic, tmp_path: Path) -> None:
+async def test_records_are_published_once(topic: MirrorTopic, tmp_path: Path) -> None:
     """With and without the note of the last position."""
     log = write_log(tmp_path / "logs" / "run-a", 700, closed=False)
     first = await publisher(log.parent, topic).publish()
@@ -94,7 +94,7 @@ async def test_records_are_published_once(topic: Topic, tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def open_transaction(topic: Topic) -> AsyncIterator[None]:
+async def open_transaction(topic: MirrorTopic) -> AsyncIterator[None]:
     """A transaction of another producer on all partitions. Later committed records cannot be
     read."""
     places = await partitions_of(topic)
@@ -109,7 +109,7 @@ async def open_transaction(topic: Topic) -> AsyncIterator[None]:
 @leaves_connections
 @pytest.mark.parametrize("is_noted", [True, False])
 async def test_records_after_an_open_transaction_are_not_published_again(
-    is_noted: bool, topic: Topic, tmp_path: Path
+    is_noted: bool, topic: MirrorTopic, tmp_path: Path
 ) -> None:
     logs, reports, again = tmp_path / "logs", PublisherReports(), PublisherReports()
     with LogWriter.create(logs / "run-a", header()) as writer:
@@ -134,7 +134,7 @@ async def test_records_after_an_open_transaction_are_not_published_again(
 
 @leaves_connections
 async def test_restored_log_contains_what_was_published_after_an_open_transaction(
-    topic: Topic, tmp_path: Path
+    topic: MirrorTopic, tmp_path: Path
 ) -> None:
     """A fetch reads everything that was published before it began."""
     logs, reports, waiting = tmp_path / "logs", PublisherReports(), anyio.Event()
@@ -158,13 +158,15 @@ async def test_restored_log_contains_what_was_published_after_an_open_transactio
     assert one.records == 3
 
 
-def noted(log: Path, topic: Topic) -> MirrorProgress:
+def noted(log: Path, topic: MirrorTopic) -> MirrorProgress:
     found = read_progress(log, topic.name)
     assert found is not None
     return found
 
 
-async def test_topic_created_again_gets_all_records_again(topic: Topic, tmp_path: Path) -> None:
+async def test_topic_created_again_gets_all_records_again(
+    topic: MirrorTopic, tmp_path: Path
+) -> None:
     """The notes belong to a deleted topic, or to that of another cluster."""
     log = write_log(tmp_path / "logs" / "run-a", 10)
     first = await publisher(log.parent, topic).publish()
@@ -177,7 +179,7 @@ async def test_topic_created_again_gets_all_records_again(topic: Topic, tmp_path
     assert content(one.folder) == content(log)
 
 
-async def test_note_of_other_servers_is_checked(topic: Topic, tmp_path: Path) -> None:
+async def test_note_of_other_servers_is_checked(topic: MirrorTopic, tmp_path: Path) -> None:
     """They may belong to the same cluster."""
     log = write_log(tmp_path / "logs" / "run-a", 10)
     await publisher(log.parent, topic).publish()
@@ -188,7 +190,7 @@ async def test_note_of_other_servers_is_checked(topic: Topic, tmp_path: Path) ->
 
 
 async def test_logs_with_the_same_name_are_in_their_clusters_folders(
-    topic: Topic, tmp_path: Path
+    topic: MirrorTopic, tmp_path: Path
 ) -> None:
     clusters = ("Zm9v", "YmFy")
     for cluster in clusters:
@@ -205,7 +207,7 @@ async def test_logs_with_the_same_name_are_in_their_clusters_folders(
         await fetched(topic, tmp_path / "out")
 
 
-async def test_log_that_cannot_be_restored_fails_alone(topic: Topic, tmp_path: Path) -> None:
+async def test_log_that_cannot_be_restored_fails_alone(topic: MirrorTopic, tmp_path: Path) -> None:
     """An invalid folder name, a repeated record, and a missing start."""
     write_log(tmp_path / "logs" / "run-a", 10)
     await publisher(tmp_path / "logs", topic).publish()
@@ -233,7 +235,9 @@ async def test_log_that_cannot_be_restored_fails_alone(topic: Topic, tmp_path: P
     assert [one.name for one in out.parent.iterdir()] == ["out"]
 
 
-async def test_log_of_a_running_daemon_is_followed_to_its_end(topic: Topic, tmp_path: Path) -> None:
+async def test_log_of_a_running_daemon_is_followed_to_its_end(
+    topic: MirrorTopic, tmp_path: Path
+) -> None:
     logs, reports, ending = tmp_path / "logs", PublisherReports(), anyio.Event()
     with LogWriter.create(logs / "run-a", header()) as writer:
         async with anyio.create_task_group() as tasks:
@@ -257,7 +261,7 @@ async def test_log_of_a_running_daemon_is_followed_to_its_end(topic: Topic, tmp_
 
 @leaves_connections
 async def test_mirror_continues_after_a_kill_where_it_had_stopped(
-    topic: Topic, tmp_path: Path
+    topic: MirrorTopic, tmp_path: Path
 ) -> None:
     """Records of a transaction that did not end are ignored."""
     log = write_log(tmp_path / "logs" / "run-a", 5000)
@@ -273,7 +277,7 @@ async def test_mirror_continues_after_a_kill_where_it_had_stopped(
     assert content(one.folder) == content(log)
 
 
-async def test_record_of_several_megabytes_is_mirrored(topic: Topic, tmp_path: Path) -> None:
+async def test_record_of_several_megabytes_is_mirrored(topic: MirrorTopic, tmp_path: Path) -> None:
     large = bytes(range(256)) * 20_000
     with LogWriter.create(tmp_path / "logs" / "run-a", header()) as writer:
         writer.append([event(1), event(2, payload=large), event(3)], [])
@@ -282,7 +286,7 @@ async def test_record_of_several_megabytes_is_mirrored(topic: Topic, tmp_path: P
     assert content(one.folder) == content(tmp_path / "logs" / "run-a")
 
 
-async def test_second_mirror_fences_the_first(topic: Topic, tmp_path: Path) -> None:
+async def test_second_mirror_fences_the_first(topic: MirrorTopic, tmp_path: Path) -> None:
     logs, reports, ending = tmp_path / "logs", PublisherReports(), anyio.Event()
     with LogWriter.create(logs / "run-a", header()) as writer:
         async with anyio.create_task_group() as tasks:
@@ -299,7 +303,7 @@ async def test_second_mirror_fences_the_first(topic: Topic, tmp_path: Path) -> N
     assert content(one.folder) == content(logs / "run-a")
 
 
-async def test_another_log_of_the_same_name_is_rejected(topic: Topic, tmp_path: Path) -> None:
+async def test_another_log_of_the_same_name_is_rejected(topic: MirrorTopic, tmp_path: Path) -> None:
     write_log(tmp_path / "here" / "run-a", 10)
     write_log(tmp_path / "there" / "run-a", 20)
     await publisher(tmp_path / "here", topic).publish()
@@ -307,7 +311,7 @@ async def test_another_log_of_the_same_name_is_rejected(topic: Topic, tmp_path: 
         await publisher(tmp_path / "there", topic).publish()
 
 
-async def test_changed_record_is_reported(topic: Topic, tmp_path: Path) -> None:
+async def test_changed_record_is_reported(topic: MirrorTopic, tmp_path: Path) -> None:
     """In a complete log, in one that has grown, and in one that the topic does not contain."""
     logs, reports = tmp_path / "logs", PublisherReports()
     for name, is_closed in (("run-a", True), ("run-b", False)):
@@ -332,7 +336,7 @@ async def test_changed_record_is_reported(topic: Topic, tmp_path: Path) -> None:
     ]
 
 
-async def test_log_that_cannot_be_restored_is_reported(topic: Topic, tmp_path: Path) -> None:
+async def test_log_that_cannot_be_restored_is_reported(topic: MirrorTopic, tmp_path: Path) -> None:
     with pytest.raises(MirrorFailed, match="there is no such topic"):
         await fetched(topic, tmp_path / "out")
     write_log(tmp_path / "logs" / "run-a", 10)
@@ -346,7 +350,7 @@ async def test_log_that_cannot_be_restored_is_reported(topic: Topic, tmp_path: P
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["run-a"]
 
 
-async def test_unreachable_cluster_is_reported(topic: Topic, tmp_path: Path) -> None:
+async def test_unreachable_cluster_is_reported(topic: MirrorTopic, tmp_path: Path) -> None:
     nowhere = structs.replace(topic, client={"bootstrap_servers": "127.0.0.1:1"})
     write_log(tmp_path / "logs" / "run-a", 1)
     with pytest.raises(MirrorFailed, match=r"refold-log-.* at 127.0.0.1:1"):

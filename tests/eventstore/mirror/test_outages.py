@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from eventstore.mirror.publishing import MirrorEvent, Publisher
-from eventstore.mirror.topic import Topic, cluster_of, create_topic, partitions_of
+from eventstore.mirror.topic import MirrorTopic, cluster_of, create_topic, partitions_of
 from eventstore.writer import LogWriter
 from tests.eventstore.samples import event, header
 from tools.lab import Lab
@@ -22,7 +22,7 @@ async def test_broker_that_is_down_is_skipped(lab: Lab) -> None:
     """The metadata of the others contains it until its session expires."""
     await lab.start_zookeeper()
     await lab.start_brokers(2)
-    topic = Topic(TOPIC, {"bootstrap_servers": lab.bootstrap})
+    topic = MirrorTopic(TOPIC, {"bootstrap_servers": lab.bootstrap})
     await create_topic(topic)
     cluster = await cluster_of(topic)
     lab.brokers[1].kill()
@@ -39,7 +39,7 @@ async def test_mirror_ends_without_a_broker(lab: Lab, tmp_path: Path) -> None:
     """Another mirror publishes the remaining records."""
     await lab.start_zookeeper()
     await lab.start_brokers(1)
-    topic = Topic(TOPIC, {"bootstrap_servers": lab.bootstrap})
+    topic = MirrorTopic(TOPIC, {"bootstrap_servers": lab.bootstrap})
     published = anyio.Event()
 
     def report(event: MirrorEvent) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from eventstore.frames import CommandsFrame, EventsFrame, SegmentFrame, receiving
-from eventstore.mirror.outbox import LogPosition, Message, matches_log, next_messages
+from eventstore.mirror.outbox import Message, PublishedPosition, matches_log, next_messages
 from eventstore.reader import LogReader
 from eventstore.verify import verify
 from eventstore.writer import LogWriter
@@ -64,9 +64,9 @@ def test_commands_stored_later_are_published(tmp_path: Path) -> None:
 def test_removed_segment_is_skipped(tmp_path: Path) -> None:
     log = write_log(tmp_path / "run-1", 9, segment_bytes=1)
     LogReader(log).segments[1].unlink()
-    [following] = next_messages(log, LogPosition(1, 3, 3))
+    [following] = next_messages(log, PublishedPosition(1, 3, 3))
     assert isinstance(following.frame, SegmentFrame)
-    assert following.at == LogPosition(7, 6)
+    assert following.at == PublishedPosition(7, 6)
 
 
 def test_record_of_another_log_is_rejected(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from eventstore.mirror.topic import Topic
+from eventstore.mirror.topic import MirrorTopic
 from eventstore.writer import LogWriter
 from tests.eventstore.samples import header
 from tests.replay.redaction.test_files_for_others import MARK, contents, log_with_names
@@ -18,7 +18,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def test_published_logs_have_other_names_and_are_published_once(
-    bootstrap: str, topic: Topic, tmp_path: Path
+    bootstrap: str, topic: MirrorTopic, tmp_path: Path
 ) -> None:
     log = log_with_names(tmp_path / "logs" / "run-a")
     place = ("--bootstrap-server", bootstrap, "--topic", topic.name)
@@ -39,7 +39,7 @@ def test_published_logs_have_other_names_and_are_published_once(
 
 
 def test_redacted_log_is_not_added_to_a_topic_with_the_original_one(
-    bootstrap: str, topic: Topic, tmp_path: Path
+    bootstrap: str, topic: MirrorTopic, tmp_path: Path
 ) -> None:
     log_with_names(tmp_path / "logs" / "run-a")
     mirror = ("log", "mirror", tmp_path / "logs", "--bootstrap-server", bootstrap)

@@ -44,7 +44,7 @@ from tests.lab.default_clusters.crafted_requests import (
     population,
 )
 from tools.bench.stub_brokers import StubBrokers
-from tools.bench.zookeeper_reads import Client as ZooKeeperClient
+from tools.bench.zookeeper_reads import CommandClient as ZooKeeperClient
 from tools.bench.zookeeper_reads import client_of
 from tools.lab import Lab
 from tools.lab.cluster_view import until

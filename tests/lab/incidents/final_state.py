@@ -8,7 +8,7 @@ from aiokafka.errors import KafkaError
 from controller.core.znodes import PREFERRED_ELECTION, REASSIGN_PARTITIONS
 from tests.lab.incidents.zookeeper_tree import Tree
 from tools.lab import KafkaBroker
-from tools.lab.broker_view import PartitionView, topics
+from tools.lab.broker_view import BrokerPartition, topics
 
 _TOPICS = "/brokers/topics"
 _REQUESTS = (REASSIGN_PARTITIONS, PREFERRED_ELECTION)
@@ -79,7 +79,7 @@ async def wrong_on_brokers(
     return wrong
 
 
-def _partitions(whole: Tree) -> dict[str, dict[int, PartitionView]]:
+def _partitions(whole: Tree) -> dict[str, dict[int, BrokerPartition]]:
     return {
         topic: {
             int(number): _view(replicas, whole[_state_path(topic, number)].content)
@@ -89,5 +89,5 @@ def _partitions(whole: Tree) -> dict[str, dict[int, PartitionView]]:
     }
 
 
-def _view(replicas: list[int], state: Any) -> PartitionView:
-    return PartitionView(state["leader"], replicas, set(state["isr"]))
+def _view(replicas: list[int], state: Any) -> BrokerPartition:
+    return BrokerPartition(state["leader"], replicas, set(state["isr"]))

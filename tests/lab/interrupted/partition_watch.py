@@ -20,7 +20,7 @@ from aiozk.exc import ZKError
 
 from controller.core import znodes
 from controller.core.znodes import REASSIGN_CANCEL
-from tools.lab.cluster_view import ClusterView
+from tools.lab.cluster_view import ClusterReader
 
 POLL_SECONDS = 0.05
 
@@ -77,7 +77,7 @@ class PartitionWatch:
             topic: Watched(one, topic in unclean) for topic, one in originals.items()
         }
         self.began = 0.0
-        self._view = ClusterView(connect)
+        self._view = ClusterReader(connect)
         self._min_insync = min_insync
         self._task: asyncio.Task[None] | None = None
         self.longest_pause = 0.0

@@ -20,7 +20,7 @@ from tests.controller.daemon.lab_cluster import WAIT_SECONDS, LabCluster
 from tests.lab.default_clusters.cluster import LATEST_PROTOCOL, PROTOCOL
 from tools.bench.population import Population
 from tools.bench.stub_brokers import StubBrokers
-from tools.bench.zookeeper_reads import Client, client_of
+from tools.bench.zookeeper_reads import CommandClient, client_of
 from tools.lab import Lab
 from tools.lab.cluster_view import until
 
@@ -50,7 +50,7 @@ async def large_cluster(folder: Path) -> AsyncIterator[LabCluster]:
             await stubs.close()
 
 
-async def create(zookeeper: Client, path: str, data: bytes) -> None:
+async def create(zookeeper: CommandClient, path: str, data: bytes) -> None:
     """Creates a znode as a tool does."""
     assert await zookeeper.call(WriteZnodes((Create(path, data),), None), 1) == [OK]
 

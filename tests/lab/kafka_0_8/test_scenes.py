@@ -7,14 +7,14 @@ import pytest
 from tests.controller.kafka_0_8_broker.test_brokers import assert_world_decides_the_same
 from tools.demo.kafka_0_8 import scenes
 from tools.demo.kafka_0_8.brokers import Brokers
-from tools.demo.kafka_0_8.traffic import Traffic
+from tools.demo.kafka_0_8.traffic import DemoTraffic
 from tools.lab.refold import run
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 
 
 @pytest.fixture
-async def traffic(brokers: Brokers) -> AsyncIterator[Traffic]:
+async def traffic(brokers: Brokers) -> AsyncIterator[DemoTraffic]:
     """Producers for topic orders, which is new for them. No acknowledged record may be lost."""
     ends = {name: len(await brokers.client.consume_all(name)) for name in scenes.ORDERS}
     async with brokers.traffic(*scenes.ORDERS) as traffic:
@@ -26,7 +26,7 @@ async def traffic(brokers: Brokers) -> AsyncIterator[Traffic]:
 
 
 @pytest.mark.ci
-async def test_killed_leader_is_replaced(brokers: Brokers, traffic: Traffic) -> None:
+async def test_killed_leader_is_replaced(brokers: Brokers, traffic: DemoTraffic) -> None:
     await scenes.leader_killed(brokers, traffic)
 
 
@@ -34,7 +34,7 @@ async def test_state_changes_wait_for_a_bounced_broker(brokers: Brokers) -> None
     await scenes.bounced(brokers)
 
 
-async def test_partition_moves_away_from_its_leader(brokers: Brokers, traffic: Traffic) -> None:
+async def test_partition_moves_away_from_its_leader(brokers: Brokers, traffic: DemoTraffic) -> None:
     await scenes.reassigned(brokers, traffic)
 
 
@@ -43,7 +43,7 @@ async def test_topic_is_deleted_while_a_broker_is_down(brokers: Brokers) -> None
 
 
 async def test_sessions_that_end_in_a_hang_of_zookeeper_are_begun_again(
-    brokers: Brokers, traffic: Traffic
+    brokers: Brokers, traffic: DemoTraffic
 ) -> None:
     await scenes.zookeeper_hangs(brokers, traffic)
 

@@ -9,7 +9,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from tests.lab.default_clusters.cluster import BROKER_CONFIG, LATEST_PROTOCOL, DefaultLabCluster
 from tools.lab import Lab
-from tools.lab.migration import Migration
+from tools.lab.migration import LabMigration
 from tools.lab.refold import run
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
@@ -50,7 +50,7 @@ async def test_cluster_migrates_rolls_back_and_is_taken_again(lab: Lab, tmp_path
         await cluster.until_stock_controller()
         assert await check(cluster.connect) == {}
 
-        migration = await Migration.prepared(lab, cluster.view)
+        migration = await LabMigration.prepared(lab, cluster.view)
         await migration.controller.start()
         await migration.enter_by(lab.brokers[0])
         found = await check(cluster.connect)

@@ -8,7 +8,7 @@ import pytest
 from tests.lab.default_clusters.cluster import BROKER_CONFIG, LATEST_PROTOCOL, DefaultLabCluster
 from tests.lab.runbooks.clusters import process_in, runbook
 from tools.lab import Lab
-from tools.lab.migration import Migration
+from tools.lab.migration import LabMigration
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
@@ -28,7 +28,7 @@ async def test_cluster_migrates_and_comes_back(lab: Lab, tmp_path: Path) -> None
             assert await daemon.ended() == 0
             await lab_cluster.until_stock_controller()
             await page.expect(0)
-            migration = await Migration.prepared(lab, lab_cluster.view)
+            migration = await LabMigration.prepared(lab, lab_cluster.view)
             await migration.controller.start()
             await migration.enter()
             await page.expect(1, "KRaft controller 3000 has the role")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.demo.incident import BROKER_CONFIG, Incident
+from tools.demo.incident import BROKER_CONFIG, DemoIncident
 from tools.demo.secured import SecuredStage
 from tools.lab import Lab
 
@@ -19,7 +19,7 @@ async def test_incident_on_a_secured_cluster_loses_nothing_and_strangers_are_ref
         await stage.take_over()
         await stage.refuse_strangers()
         await stage.deny_and_allow()
-        await Incident(stage).play()
+        await DemoIncident(stage).play()
     output = capsys.readouterr().out
     assert "no ACL allows Create on Topic audits for User:alice" in output
     assert "0 of them lost" in output

@@ -16,7 +16,7 @@ import pytest
 
 from replay.stock_clusters.zookeeper_log.transactions import CloseSession, CreateSession
 from tools.lab.refold import run
-from tools.shadow.incident import Follows, Outcome, shadow_incident
+from tools.shadow.incident import Follows, ShadowOutcome, shadow_incident
 
 pytestmark = [
     pytest.mark.lab,
@@ -43,7 +43,7 @@ SECONDS = 60.0
 SHORT_SECONDS = 10.0
 
 
-def check(outcome: Outcome) -> None:
+def check(outcome: ShadowOutcome) -> None:
     """No difference is reported, live or in the summary, and nothing is written to ZooKeeper."""
     warnings = [one for one in outcome.messages if one["level"] != "info"]
     assert warnings == []

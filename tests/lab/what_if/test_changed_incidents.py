@@ -16,8 +16,8 @@ from kafka import TopicPartition
 
 from controller.core.znodes import Name
 from eventstore.folders import logs_in
-from replay.what_if.causes import BrokerRegistered, BrokerUnregistered, Cause
-from replay.what_if.changes import Changes
+from replay.what_if.causes import BrokerRegistered, BrokerUnregistered, ExternalCause
+from replay.what_if.changes import WhatIfChanges
 from replay.what_if.continuing import what_if
 from replay.what_if.incident import Incident
 from replay.what_if.outcome import Outcome, PartitionOutcome, outcome_of
@@ -55,7 +55,7 @@ def happened(incident: Incident) -> Outcome:
     return outcome_of(incident.history.changes, 0, incident.end_ms)
 
 
-def predicted(incident: Incident, changes: Changes) -> Outcome:
+def predicted(incident: Incident, changes: WhatIfChanges) -> Outcome:
     """How what-if says that they fare with changes."""
     return what_if(incident, changes)[0].changed
 
@@ -94,7 +94,7 @@ def gone(incident: Incident, broker: int) -> int:
     return seq
 
 
-def back(incident: Incident, broker: int) -> Cause:
+def back(incident: Incident, broker: int) -> ExternalCause:
     """The last registration of a broker."""
     return [
         one
@@ -138,7 +138,7 @@ def test_outage_without_the_failure_of_the_last_replica(
 
     real = happened(asyncio.run(run(tmp_path, changed)))
     assert not is_outage(real[TOPIC, 3])
-    drop = Changes(drop=(gone(recorded_outage, 1),))
+    drop = WhatIfChanges(drop=(gone(recorded_outage, 1),))
     assert_agree(predicted(recorded_outage, drop), real)
 
 
@@ -154,7 +154,7 @@ def test_outage_in_which_the_last_replica_fails_later(
     real = happened(asyncio.run(run(tmp_path, changed)))
     assert real[TOPIC, 3].leader == 3
     delay = f"{gone(recorded_outage, 1)}=60s"
-    assert_agree(predicted(recorded_outage, Changes(delay=(delay,))), real)
+    assert_agree(predicted(recorded_outage, WhatIfChanges(delay=(delay,))), real)
 
 
 def test_outage_with_unclean_elections(recorded_outage: Incident, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_outage_with_unclean_elections(recorded_outage: Incident, tmp_path: Path
     real = happened(asyncio.run(run(tmp_path, changed, UNCLEAN)))
     assert real[TOPIC, 3].unclean == 1
     begin = gone(recorded_outage, 3) - 1
-    setting = Changes(set=(f"{TOPIC}:unclean.leader.election.enable=true",), begin=begin)
+    setting = WhatIfChanges(set=(f"{TOPIC}:unclean.leader.election.enable=true",), begin=begin)
     assert is_outage(real[TOPIC, 3])
     assert_agree(predicted(recorded_outage, setting), real)
 
@@ -180,7 +180,7 @@ def test_outage_followed_by_the_crash_of_another_broker(
     real = happened(asyncio.run(run(tmp_path, changed)))
     assert real[TOPIC, 0].leader == 3
     assert real["moved", 0].leader == -1
-    crash = Changes(crash=(f"broker=2@{recorded_outage.last_seq}",))
+    crash = WhatIfChanges(crash=(f"broker=2@{recorded_outage.last_seq}",))
     assert_agree(predicted(recorded_outage, crash), real)
 
 
@@ -224,7 +224,7 @@ def test_reassignment_that_is_cancelled_while_its_target_is_down(
     real = happened(asyncio.run(run(tmp_path, changed)))
     assert real["moved", 1].replicas == (1, 2)
     before = max(seq for seq in recorded_move.times if seq < back(recorded_move, 3).seq)
-    cancel = Changes(cancel_reassignment=(f"moved-1@{before}",))
+    cancel = WhatIfChanges(cancel_reassignment=(f"moved-1@{before}",))
     assert_agree(predicted(recorded_move, cancel), real)
 
 
@@ -280,7 +280,7 @@ def test_rolling_restart_in_which_no_broker_crashes(
 
     real = happened(asyncio.run(run(tmp_path, changed)))
     assert not is_outage(real["moved", 0])
-    drop = Changes(drop=(gone(recorded_restart, 2),))
+    drop = WhatIfChanges(drop=(gone(recorded_restart, 2),))
     assert_agree(predicted(recorded_restart, drop), real)
 
 
@@ -292,7 +292,7 @@ def test_rolling_restart_that_ends_at_the_crash(recorded_restart: Incident, tmp_
 
     real = happened(asyncio.run(run(tmp_path, changed)))
     assert not is_outage(real["moved", 0])
-    drop = Changes(drop=(gone(recorded_restart, 1),))
+    drop = WhatIfChanges(drop=(gone(recorded_restart, 1),))
     assert_agree(predicted(recorded_restart, drop), real)
 
 
@@ -310,7 +310,7 @@ def test_crashed_broker_that_returns_during_the_next_shutdown_comes_too_late(
 
     real = happened(asyncio.run(run(tmp_path, changed)))
     assert is_outage(real["moved", 0])
-    back = Changes(restart=(f"broker=2@{gone(recorded_restart, 2)}",))
+    back = WhatIfChanges(restart=(f"broker=2@{gone(recorded_restart, 2)}",))
     assert_agree(predicted(recorded_restart, back), real)
 
 
@@ -345,7 +345,7 @@ def test_two_failures_after_which_the_last_leader_returns(
     real = happened(asyncio.run(run(tmp_path, changed)))
     assert is_outage(real[TOPIC, 3])
     before = gone(recorded_failures, 3) - 1
-    back = Changes(restart=(f"broker=3@{recorded_failures.last_seq}",), begin=before)
+    back = WhatIfChanges(restart=(f"broker=3@{recorded_failures.last_seq}",), begin=before)
     assert_agree(predicted(recorded_failures, back), real)
 
 
@@ -361,7 +361,7 @@ def test_two_failures_after_which_the_replica_that_is_not_in_sync_returns(
 
     real = happened(asyncio.run(run(tmp_path, changed)))
     assert real[TOPIC, 3].leader == -1
-    back = Changes(restart=(f"broker=1@{recorded_failures.last_seq}",))
+    back = WhatIfChanges(restart=(f"broker=1@{recorded_failures.last_seq}",))
     assert_agree(predicted(recorded_failures, back), real)
 
 
@@ -392,7 +392,7 @@ def test_waiting_deletion_completes_when_the_broker_returns(
 
     real = happened(asyncio.run(run(tmp_path, changed)))
     assert ("moved", 0) not in real
-    back = Changes(restart=(f"broker=2@{recorded_deletion.last_seq}",))
+    back = WhatIfChanges(restart=(f"broker=2@{recorded_deletion.last_seq}",))
     assert_agree(predicted(recorded_deletion, back), real)
 
 
@@ -405,4 +405,4 @@ def test_failure_of_a_broker_without_the_deletion(
     real = happened(asyncio.run(run(tmp_path, changed)))
     assert real["moved", 0].isr == (1,)
     (request,) = [one.seq for one in recorded_deletion.causes if isinstance(one.what, DeleteTopic)]
-    assert_agree(predicted(recorded_deletion, Changes(drop=(request,))), real)
+    assert_agree(predicted(recorded_deletion, WhatIfChanges(drop=(request,))), real)

@@ -1,10 +1,10 @@
-"""Logs of a few records, for an `Index`."""
+"""Logs of a few records, for a `BrokerLogIndex`."""
 
 import json
 from typing import Any
 
 from eventstore.records import EventRecord
-from replay.agreement.logs.index import Index
+from replay.agreement.logs.index import BrokerLogIndex
 from replay.stock_clusters.imported_log.events import (
     DecisionObserved,
     ImportedEvent,
@@ -79,7 +79,7 @@ class Log:
         path = f"{self._chroot}/brokers/ids/{broker}"
         self.write(create(path, data), SetData(path, data, 1), session=session)
 
-    def index(self, feature: int = 0, topics: tuple[str, ...] = ()) -> Index:
+    def index(self, feature: int = 0, topics: tuple[str, ...] = ()) -> BrokerLogIndex:
         first = Tree(self._chroot)
         if feature:
             content = {"version": feature, "status": 1, "features": {}}
@@ -88,6 +88,6 @@ class Log:
             first.put(f"/brokers/topics/{topic}", topic_json())
         return self.index_from(first)
 
-    def index_from(self, first: Tree) -> Index:
+    def index_from(self, first: Tree) -> BrokerLogIndex:
         """The index of a log with this state before the first record."""
-        return Index(iter(self._records), self._chroot, first.view)
+        return BrokerLogIndex(iter(self._records), self._chroot, first.view)

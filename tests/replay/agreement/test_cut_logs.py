@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from replay.agreement.comparison import agree, temporary_import
-from replay.agreement.logs.log_ends import CutLog, LogEnds
+from replay.agreement.logs.log_ends import LogEnds, TruncatedLog
 from replay.agreement.results import AgreementResult
 from replay.cli.agreement_report import INCOMPLETE, status_of
 from replay.stock_clusters.imported_log.events import (
@@ -141,7 +141,7 @@ def test_response_shows_that_its_request_is_missing() -> None:
     assert names(ends) == []
     ends.take_state_change(3, 10_301, sent("response"), has_debug=False)
     [found] = ends.cut
-    assert found == CutLog(
+    assert found == TruncatedLog(
         "request log", 3, "1970-01-01T00:00:10.000000Z", "1970-01-01T00:00:10.301000Z", 1
     )
     assert found.note == (
@@ -165,5 +165,5 @@ def test_torn_line_shows_that_the_end_is_missing() -> None:
         ends.take_served(seq, time_ms, served())
     ends.take_torn([TornLog(3, "kafka-request.log"), TornLog(5, "controller.log")])
     [found] = ends.cut
-    assert structs.replace(found, ends="") == CutLog("request log", 3, "", "", 2)
+    assert structs.replace(found, ends="") == TruncatedLog("request log", 3, "", "", 2)
     assert found.note.endswith(", and the next one is not complete")

@@ -12,7 +12,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from eventstore.writer import LogWriter
-from replay.cli.diff import FailOn, Format
+from replay.cli.diff import DiffFormat, FailOn
 from replay.cli.main import app
 from replay.diff.accepted import read_accepted
 from replay.diff.comparing import Comparison
@@ -167,11 +167,11 @@ def test_accepted_differences_do_not_fail(
 def test_report_has_each_format(
     comparison: Comparison, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def reported(as_format: Format, out: Path | None = None) -> str:
+    def reported(as_format: DiffFormat, out: Path | None = None) -> str:
         assert reported_status(comparison, as_format=as_format, out=out) == 1
         return capsys.readouterr().out
 
-    found = json.loads(reported(Format.JSON))
+    found = json.loads(reported(DiffFormat.JSON))
     assert found["differs"] is True
     [group] = found["groups"]
     assert group["what"] == "changed"
@@ -181,19 +181,19 @@ def test_report_has_each_format(
     assert found["logs"][0]["assumptions"]["head"]
 
     out = tmp_path / "report.md"
-    assert reported(Format.MARKDOWN, out) == ""
+    assert reported(DiffFormat.MARKDOWN, out) == ""
     text = out.read_text()
     assert text.startswith("## Decisions: base and head")
     assert f"| `{group['id']}` | offline partition leader election" in text
     assert "orders-1: ends with leader 1 instead of leader 3" in text
 
-    suite = ElementTree.fromstring(reported(Format.JUNIT))
+    suite = ElementTree.fromstring(reported(DiffFormat.JUNIT))
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "1", "0")
     failure = suite.find("testcase/failure")
     assert failure is not None
     assert "offline partition leader election" in str(failure.get("message"))
 
-    lines = reported(Format.GITHUB).splitlines()
+    lines = reported(DiffFormat.GITHUB).splitlines()
     [annotation] = [one for one in lines if one.startswith("::error ")]
     assert "title=offline partition leader election%3A set decided differently" in annotation
     assert "%0A" in annotation

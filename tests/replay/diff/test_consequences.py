@@ -1,17 +1,17 @@
 import pytest
 
 from replay.diff.consequences import consequences
-from replay.diff.messages import FoldedLog, PartitionTimeline, Sample
+from replay.diff.messages import FoldedLog, PartitionSample, PartitionTimeline
 
 S = 1_000_000_000
 
 
-def folded(*moments: Sample, name: str = "t", end_ns: int = 10 * S) -> FoldedLog:
+def folded(*moments: PartitionSample, name: str = "t", end_ns: int = 10 * S) -> FoldedLog:
     return FoldedLog(1, end_ns, timelines=[PartitionTimeline(name, 0, list(moments))])
 
 
-def led(time_ns: int, leader: int = 1, isr: tuple[int, ...] = (1, 2)) -> Sample:
-    return Sample(time_ns, leader, isr, (1, 2), is_online=leader >= 0)
+def led(time_ns: int, leader: int = 1, isr: tuple[int, ...] = (1, 2)) -> PartitionSample:
+    return PartitionSample(time_ns, leader, isr, (1, 2), is_online=leader >= 0)
 
 
 def test_equal_timelines_have_no_consequences() -> None:
@@ -44,14 +44,14 @@ def test_offline_time_ends_with_the_later_end_of_both_versions() -> None:
 
 def test_offline_leader_at_the_end_is_described() -> None:
     base = folded(led(0))
-    head = folded(led(0), Sample(4 * S, 1, (1, 2), (1, 2), is_online=False))
+    head = folded(led(0), PartitionSample(4 * S, 1, (1, 2), (1, 2), is_online=False))
     assert consequences(base, head)[1:] == ["t-0: ends offline with head"]
     assert consequences(head, base)[1:] == ["t-0: ends online with head"]
 
 
 def test_different_end_is_described() -> None:
     base = folded(led(0, 1, (1, 2)))
-    head = folded(Sample(0, 1, (1,), (1, 3), is_online=True, is_reassigned=True))
+    head = folded(PartitionSample(0, 1, (1,), (1, 3), is_online=True, is_reassigned=True))
     assert consequences(base, head) == [
         "t-0: ends with ISR 1 instead of 1,2",
         "t-0: ends on brokers 1,3 instead of 1,2",
@@ -119,8 +119,8 @@ def test_partition_missing_in_one_version_has_no_consequences() -> None:
     assert consequences(folded(led(0)), folded(led(0, 2), name="u")) == []
 
 
-GONE = Sample(5 * S, -1, (), (), is_online=False)
-DELETED = Sample(2 * S, -1, (1, 2), (1, 2), is_online=False, is_in_deletion=True)
+GONE = PartitionSample(5 * S, -1, (), (), is_online=False)
+DELETED = PartitionSample(2 * S, -1, (1, 2), (1, 2), is_online=False, is_in_deletion=True)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ DELETED = Sample(2 * S, -1, (1, 2), (1, 2), is_online=False, is_in_deletion=True
     ],
 )
 def test_deletion_or_creation_by_one_version_is_the_only_consequence(
-    base: tuple[Sample, ...], head: tuple[Sample, ...], text: str
+    base: tuple[PartitionSample, ...], head: tuple[PartitionSample, ...], text: str
 ) -> None:
     assert consequences(folded(*base), folded(*head)) == [f"t-0: {text}"]
 
@@ -146,12 +146,12 @@ def test_deletion_by_both_versions_is_no_consequence() -> None:
 
 
 def test_partition_that_neither_version_elects_has_no_consequences() -> None:
-    new = Sample(0, -1, (), (1, 2), is_online=False)
+    new = PartitionSample(0, -1, (), (1, 2), is_online=False)
     assert consequences(folded(new), folded(new)) == []
 
 
 def test_partition_without_a_state_has_no_empty_isr() -> None:
-    new = Sample(0, -1, (), (1, 2), is_online=False)
+    new = PartitionSample(0, -1, (), (1, 2), is_online=False)
     assert consequences(folded(led(0)), folded(new)) == [
         "t-0: offline 10.0 s longer with head (0.00 s with base, 10.0 s with head)",
         "t-0: ends without a leader and ISR with head",

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from replay.diff.core_source import CoreSource, read_core
-from replay.diff.uncovered import Changes, UncoveredCode, changes_between, uncovered
+from replay.diff.uncovered import CoreChanges, UncoveredCode, changes_between, uncovered
 from tests.replay.diff.test_uncovered import changes, core, found
 
 
@@ -62,7 +62,7 @@ FIELDS = "class A(Struct):\n    a: int\n\ndef f(one):\n    return one.a\n"
     ("old", "new"), [("int", "str"), ("int", "int = 0"), ("a: int", "a: int\n    b: int")]
 )
 def test_changed_or_new_field_is_changed(tmp_path: Path, old: str, new: str) -> None:
-    assert changes(tmp_path, {"m": FIELDS}, {"m": FIELDS.replace(old, new)}) != Changes()
+    assert changes(tmp_path, {"m": FIELDS}, {"m": FIELDS.replace(old, new)}) != CoreChanges()
 
 
 def test_type_of_a_field_is_covered_where_the_field_is_used(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_type_that_a_used_field_names_is_used(tmp_path: Path) -> None:
 
 def test_annotation_of_a_class_without_bases_is_not_compared(tmp_path: Path) -> None:
     base = FIELDS.replace("(Struct)", "")
-    assert changes(tmp_path, {"m": base}, {"m": base.replace("int", "str")}) == Changes()
+    assert changes(tmp_path, {"m": base}, {"m": base.replace("int", "str")}) == CoreChanges()
 
 
 @pytest.mark.parametrize("scope", ["nonlocal", "global"])
@@ -90,4 +90,4 @@ def test_name_that_becomes_local_is_changed(tmp_path: Path, scope: str) -> None:
         f"        {scope} a\n        a = 2\n    g()\n    return a\n"
     )
     head = base.replace(f"        {scope} a\n", "")
-    assert changes(tmp_path, {"m": base}, {"m": head}) != Changes()
+    assert changes(tmp_path, {"m": base}, {"m": head}) != CoreChanges()

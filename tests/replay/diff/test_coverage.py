@@ -8,7 +8,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from replay.cli.diff import FailOn, Format
+from replay.cli.diff import DiffFormat, FailOn
 from replay.cli.main import app
 from replay.diff.comparing import Comparison
 from replay.diff.references import find_version
@@ -137,7 +137,7 @@ def test_nothing_is_measured_for_equal_cores(cache: Path) -> None:
 def test_json_has_the_changes_that_no_log_executes(
     comparison: Comparison, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    reported_status(comparison, as_format=Format.JSON)
+    reported_status(comparison, as_format=DiffFormat.JSON)
     found = json.loads(capsys.readouterr().out)
     assert found["uncovered"] == [
         {
@@ -177,12 +177,12 @@ def test_json_has_the_changes_that_no_log_executes(
 def test_markdown_and_github_have_the_changes_that_no_log_executes(
     comparison: Comparison, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    reported_status(comparison, as_format=Format.MARKDOWN)
+    reported_status(comparison, as_format=DiffFormat.MARKDOWN)
     shown = capsys.readouterr().out
     assert "rebalance.py:process\\_rebalance" in shown
     assert "- changed and never evaluated: " in shown
     assert "- changed and executed without a difference: election.py" in shown
-    reported_status(comparison, as_format=Format.GITHUB)
+    reported_status(comparison, as_format=DiffFormat.GITHUB)
     lines = capsys.readouterr().out.splitlines()
     file = "file=controller/core/procedures/elections/rebalance.py"
     assert f"::warning {file},title=refold diff::{UNCOVERED[1]}" in lines

@@ -10,7 +10,7 @@ from controller.event_log.records import command_record, event_record
 from eventstore.folders import segment_path, segments_in
 from eventstore.writer import LogWriter
 from replay.diff.conditions import FALSE, TRUE
-from replay.diff.coverage import Coverage, Side
+from replay.diff.coverage import ChangeCoverage, Side
 from replay.diff.logs import GivenLog, open_logs
 from replay.diff.messages import PROTOCOL, FoldedLog, Hello
 from replay.diff.references import INSTALLED, Version
@@ -41,11 +41,11 @@ def coverage(
     cores: Iterable[str],
     cache: Path | None = None,
     settings: dict[str, str] | None = None,
-) -> Coverage:
+) -> ChangeCoverage:
     """The coverage of two versions, which are written into a folder."""
     names = ("base", "head")
     versions = [version(folder / one, text) for one, text in zip(names, cores, strict=True)]
-    return Coverage(versions, settings or {}, cache)
+    return ChangeCoverage(versions, settings or {}, cache)
 
 
 def log(folder: Path, *segments: bytes, name: str = "log") -> GivenLog:
@@ -96,7 +96,7 @@ def test_core_of_the_installed_version_is_where_the_version_reports_it(tmp_path:
     base = version(tmp_path / "base", VALUE)
     folder = tmp_path / "installed" / "controller" / "core"
     _, hello = version(tmp_path / "installed", SETTING[1], str(folder))
-    found = Coverage([base, (Version(INSTALLED, None, "python"), hello)], {}, None)
+    found = ChangeCoverage([base, (Version(INSTALLED, None, "python"), hello)], {}, None)
     assert found.uncovered() == [UncoveredCode("m.py", "MOST", "head")]
 
 

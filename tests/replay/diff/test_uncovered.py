@@ -6,7 +6,7 @@ from textwrap import dedent
 import pytest
 
 from replay.diff.core_source import read_core, read_cores
-from replay.diff.uncovered import Changes, UncoveredCode, changes_between, uncovered
+from replay.diff.uncovered import CoreChanges, UncoveredCode, changes_between, uncovered
 from replay.errors import DiffError
 
 FUNCTION = """
@@ -25,7 +25,7 @@ def core(folder: Path, **modules: str) -> Path:
     return folder
 
 
-def changes(tmp_path: Path, base: dict[str, str], head: dict[str, str]) -> Changes:
+def changes(tmp_path: Path, base: dict[str, str], head: dict[str, str]) -> CoreChanges:
     return changes_between(
         *read_cores([core(tmp_path / "base", **base), core(tmp_path / "head", **head)])
     )
@@ -49,7 +49,7 @@ def found(
 
 
 def test_moved_function_is_not_changed(tmp_path: Path) -> None:
-    assert changes(tmp_path, {"a": FUNCTION, "b": ""}, {"a": "", "b": FUNCTION}) == Changes()
+    assert changes(tmp_path, {"a": FUNCTION, "b": ""}, {"a": "", "b": FUNCTION}) == CoreChanges()
 
 
 def test_base_is_not_measured_if_head_only_replaces_statements(tmp_path: Path) -> None:
@@ -70,12 +70,12 @@ def test_base_is_not_measured_if_head_only_replaces_statements(tmp_path: Path) -
 )
 def test_text_that_decides_nothing_is_not_changed(tmp_path: Path, old: str, new: str) -> None:
     assert old in FUNCTION
-    assert changes(tmp_path, {"a": FUNCTION}, {"a": FUNCTION.replace(old, new)}) == Changes()
+    assert changes(tmp_path, {"a": FUNCTION}, {"a": FUNCTION.replace(old, new)}) == CoreChanges()
 
 
 def test_parameter_that_becomes_keyword_only_is_not_changed(tmp_path: Path) -> None:
     head = FUNCTION.replace("choose(", "choose(*, ")
-    assert changes(tmp_path, {"a": FUNCTION}, {"a": head}) == Changes()
+    assert changes(tmp_path, {"a": FUNCTION}, {"a": head}) == CoreChanges()
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def read(path, wanted):
     return found[:limit]
 """
     assert old in text
-    assert changes(tmp_path, {"a": text}, {"a": text.replace(old, new)}) == Changes()
+    assert changes(tmp_path, {"a": text}, {"a": text.replace(old, new)}) == CoreChanges()
 
 
 @pytest.mark.parametrize(

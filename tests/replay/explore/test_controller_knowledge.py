@@ -26,7 +26,7 @@ from controller.core.values import Assignment
 from replay.explore.controller_knowledge import ControllerKnowledge
 from replay.explore.generators.scenarios import generic
 from replay.explore.invariants.invariant import Invariant
-from replay.explore.invariants.known_cluster import Candidates
+from replay.explore.invariants.known_cluster import LeaderCandidates
 from replay.explore.run import run
 from replay.world.inputs import (
     CancelReassignment,
@@ -64,8 +64,8 @@ class _Own:
     def live_brokers_of(self, process: str) -> list[int]:
         return [7]
 
-    def candidates_of(self, process: str, name: Any) -> Candidates:
-        return Candidates((), (7,), (7,))
+    def candidates_of(self, process: str, name: Any) -> LeaderCandidates:
+        return LeaderCandidates((), (7,), (7,))
 
     def cancel_known_to(self, process: str) -> int:
         return 7

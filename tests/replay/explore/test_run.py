@@ -12,7 +12,7 @@ from controller.core import znodes
 from controller.core.state_machines import PartitionState
 from replay.explore.coverage import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS, Coverage
 from replay.explore.generators.attempt import Attempts
-from replay.explore.generators.mix import mix
+from replay.explore.generators.mix import random_mix
 from replay.explore.generators.scenarios import generic
 from replay.explore.generators.strategies import STRATEGIES
 from replay.explore.invariants.leadership import LeaderInIsr
@@ -171,7 +171,7 @@ def test_exception_that_a_procedure_catches_is_a_violation(
 
 
 def test_acts_and_deliveries_are_kept_for_strategies() -> None:
-    traced = Attempts(small(), "test", 1, mix).trace(INPUTS)
+    traced = Attempts(small(), "test", 1, random_mix).trace(INPUTS)
     assert traced.acts["refold 100"][0].point == "Startup: Create /controller_epoch"
     assert [one.number for one in traced.acts["refold 100"]][:3] == [1, 2, 3]
     assert traced.sent["refold 100>zookeeper"] > 10
@@ -210,7 +210,7 @@ def test_verdict_names_changes_of_acls_only_as_absent_from_the_world() -> None:
 def test_coverage_of_several_runs_is_added_up() -> None:
     total = Coverage()
     for seed in (1, 2):
-        done = Run(small(), mix(small(), RandomNumbers(seed)))
+        done = Run(small(), random_mix(small(), RandomNumbers(seed)))
         total.add(done.outcome().coverage)
     assert total.runs == 2
     assert len(total.partition_transitions) <= PARTITION_TRANSITIONS

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from controller.core.configuration import Configuration
 from replay.cli.main import app
 from replay.errors import ReplayError
-from replay.explore.generators.mix import mix
+from replay.explore.generators.mix import random_mix
 from replay.explore.generators.scenarios import generic
 from replay.explore.numbers import RandomNumbers
 from replay.explore.saved import read_scenario
@@ -243,7 +243,7 @@ def test_possible_inputs_are_accepted(inputs: Sequence[Input]) -> None:
 
 def test_inputs_that_the_explorer_makes_are_accepted() -> None:
     for seed in range(20):
-        assert problem_of(generic(), mix(generic(), RandomNumbers(seed))) is None
+        assert problem_of(generic(), random_mix(generic(), RandomNumbers(seed))) is None
 
 
 @pytest.mark.parametrize(

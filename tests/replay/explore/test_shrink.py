@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec import structs
 
-from replay.explore.generators.mix import mix
+from replay.explore.generators.mix import random_mix
 from replay.explore.generators.scenarios import generic
 from replay.explore.numbers import RandomNumbers
 from replay.explore.shrink import ddmin, shrink
@@ -38,7 +38,7 @@ def test_ddmin_result_is_minimal_for_a_predicate_that_is_not_monotonic() -> None
 
 
 def _noise() -> list[Input]:
-    return [one for seed in range(3) for one in mix(generic(), RandomNumbers(seed))]
+    return [one for seed in range(3) for one in random_mix(generic(), RandomNumbers(seed))]
 
 
 def test_shrunk_run_has_the_needed_inputs_and_the_smallest_cluster() -> None:

@@ -83,5 +83,5 @@ def test_loss_is_excused_if_the_rollback_has_removed_the_other_members_of_the_is
     alone = znodes.write_state(LeaderAndIsr(4, 2, (4,), 0, 1))
     state.apply(session, SetData(path, alone, ANY_VERSION), 0)
     facts.on_commit("refold 100", [("data", path)])
-    known.losses.led(name, 4, 2)
-    assert known.losses.excuse(name, 1, 5, acknowledged, 1) is is_excused
+    known.losses.leadership_begun(name, 4, 2)
+    assert known.losses.may_be_lost(name, 1, 5, acknowledged, 1) is is_excused

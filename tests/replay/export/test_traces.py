@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from replay.export.spans import Failover, failovers
+from replay.export.spans import FailoverSpan, failovers
 from replay.logs.open_log import open_reader
 from tools.lab.ports import free_port
 
 BROKER_CRASH = "tests/incidents/broker-crash"
 
 
-def failovers_of(log: str) -> list[Failover]:
+def failovers_of(log: str) -> list[FailoverSpan]:
     with open_reader(log) as reader:
         return list(failovers(reader))
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replay.fleet.session import spark_session
-from tools.fleet.histories import History, simulated_history
+from tools.fleet.histories import GeneratedHistory, simulated_history
 
 _SMALL = {
     "spark.sql.shuffle.partitions": "2",
@@ -16,7 +16,7 @@ _SMALL = {
 
 
 @pytest.fixture(scope="session")
-def short_history() -> History:
+def short_history() -> GeneratedHistory:
     return simulated_history(400, 1_790_000_000_000, seed=1)
 
 

@@ -17,11 +17,11 @@ from replay.fleet.columns import RECORDS, Batches, Origin
 from replay.fleet.fact_columns import command_columns, event_columns
 from replay.fleet.segments import command_batches, event_batches
 from replay.subjects import subject_in_any_chroot
-from tools.fleet.histories import History, write_log
+from tools.fleet.histories import GeneratedHistory, write_log
 
 
 @pytest.fixture(scope="module")
-def log(short_history: History, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def log(short_history: GeneratedHistory, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_log(tmp_path_factory.mktemp("logs") / "log", short_history, "a/b", 1)
 
 

@@ -11,7 +11,7 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from replay.fleet import manifest
-from replay.fleet.analysis.analyse import Options, analyse
+from replay.fleet.analysis.analyse import AnalysisOptions, analyse
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
 from replay.fleet.replaying.divergence_list import DivergenceFilter, list_divergences
@@ -20,7 +20,7 @@ from replay.fleet.replaying.summary import summary
 from replay.fleet.replaying.versions import ShippedVersion
 from tests.replay.fleet.spark_settings import QUICK
 from tests.replay.fleet.stock_table import unpacked
-from tools.fleet.histories import History, write_log
+from tools.fleet.histories import GeneratedHistory, write_log
 
 pytestmark = [
     pytest.mark.lab,
@@ -47,7 +47,7 @@ def fast_spark(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def table_of_one_log(
-    fast_spark: SparkSession, short_history: History, tmp_path: Path
+    fast_spark: SparkSession, short_history: GeneratedHistory, tmp_path: Path
 ) -> tuple[Path, str]:
     """A table with one log, and the name of the log."""
     table = tmp_path / "table"
@@ -82,7 +82,7 @@ def add_replays(
 
 
 def test_damage_is_in_the_results_until_a_sound_copy_repairs_it(
-    fast_spark: SparkSession, short_history: History, tmp_path: Path
+    fast_spark: SparkSession, short_history: GeneratedHistory, tmp_path: Path
 ) -> None:
     source, table = unpacked("chaos-9120556", tmp_path / "sound"), tmp_path / "table"
     damaged = tmp_path / "fleet" / "damaged"
@@ -108,7 +108,7 @@ def test_damage_is_in_the_results_until_a_sound_copy_repairs_it(
     again = ingest(fast_spark, [str(tmp_path / "fleet" / "daemon")], table)
     assert (again.incomplete, again.set_aside, again.batch) == (1, 1, None)
 
-    found = analyse(fast_spark, table, Options())
+    found = analyse(fast_spark, table, AnalysisOptions())
     assert (found.incomplete, found.set_aside) == (1, 1)
     first, resting = found.summaries[:2]
     assert first.title == "incomplete logs"
@@ -136,7 +136,7 @@ def test_damage_is_in_the_results_until_a_sound_copy_repairs_it(
     files = [str(one) for one in (table / "records").rglob("*") if one.is_file()]
     counted = sum(parquet.ParquetFile(one).metadata.num_rows for one in files)
     assert counted == manifest.count_records(table)
-    after = analyse(fast_spark, table, Options())
+    after = analyse(fast_spark, table, AnalysisOptions())
     assert (after.incomplete, after.set_aside, after.summaries[0].rows) == (0, 0, [])
     assert fast_spark.read.parquet(f"{table}/analysis/logs").where("not is_complete").count() == 0
 
@@ -146,7 +146,7 @@ def test_unknown_names_are_errors_that_list_the_known_ones(
 ) -> None:
     table, log = table_of_one_log
     with pytest.raises(FleetError, match=f"--cluster mPC is unknown; .*there are {CLUSTER}"):
-        analyse(fast_spark, table, Options(clusters=("mPC",)))
+        analyse(fast_spark, table, AnalysisOptions(clusters=("mPC",)))
     add_replays(table, log)
     for name, known in (
         ("version", "v1"),

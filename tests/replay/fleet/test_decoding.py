@@ -16,7 +16,7 @@ from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
 from replay.fleet.log_source import LogSource
 from replay.fleet.segments import command_batches, event_batches
-from tools.fleet.histories import History, write_log
+from tools.fleet.histories import GeneratedHistory, write_log
 
 pytestmark = [
     pytest.mark.timeout(400),
@@ -44,7 +44,7 @@ def batches_of(log: Path, batches: Batches) -> pa.Table:
 
 
 def test_decoding_later_equals_decoding_while_reading(
-    short_history: History, tmp_path: Path
+    short_history: GeneratedHistory, tmp_path: Path
 ) -> None:
     log = write_log(tmp_path / "log", short_history, "c", 1)
     origin = Origin("c", "its name")
@@ -81,7 +81,7 @@ def rows_of(frame: Any) -> Rows:
 
 @pytest.mark.long
 def test_each_batch_is_decoded_once_and_equals_its_logs(
-    spark: SparkSession, short_history: History, tmp_path: Path
+    spark: SparkSession, short_history: GeneratedHistory, tmp_path: Path
 ) -> None:
     out, logs = tmp_path / "table", tmp_path / "logs"
     write_log(logs / "a", short_history, "cluster a/ä", 1)
@@ -105,7 +105,7 @@ def test_each_batch_is_decoded_once_and_equals_its_logs(
 
 @pytest.mark.long
 def test_failed_decoding_leaves_no_partial_batch(
-    spark: SparkSession, short_history: History, tmp_path: Path
+    spark: SparkSession, short_history: GeneratedHistory, tmp_path: Path
 ) -> None:
     out = tmp_path / "table"
     write_log(tmp_path / "logs", short_history, "c", 1)

@@ -24,7 +24,7 @@ from replay.fleet.ingest import IngestResult, ingest
 from tests.replay.fleet.driver import rows_collected
 from tests.replay.fleet.replaying.logs import write_rolled
 from tests.waiting import SPARK_SECONDS, block_until_found
-from tools.fleet.histories import History, simulated_history, write_log
+from tools.fleet.histories import GeneratedHistory, simulated_history, write_log
 
 pytestmark = [
     pytest.mark.timeout(400),
@@ -37,7 +37,7 @@ RECORDING = Path(__file__).parents[2] / "recordings" / "topics-1.tar.xz"
 
 
 @pytest.fixture
-def logs(short_history: History, tmp_path: Path) -> Path:
+def logs(short_history: GeneratedHistory, tmp_path: Path) -> Path:
     """A closed log of one cluster, and a growing one of another."""
     folder = tmp_path / "logs"
     write_log(folder / "a" / "run-1", short_history, "cluster a/ä", 1)
@@ -56,7 +56,7 @@ def counts(spark: SparkSession, out: Path) -> dict[tuple[str, str], tuple[int, i
 @pytest.mark.lab
 @pytest.mark.ci
 def test_grown_copied_and_damaged_logs_are_in_the_table_once(
-    spark: SparkSession, short_history: History, logs: Path, tmp_path: Path
+    spark: SparkSession, short_history: GeneratedHistory, logs: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "table"
     first = ingest(spark, [str(logs)], out)
@@ -94,7 +94,10 @@ def test_grown_copied_and_damaged_logs_are_in_the_table_once(
 
 @pytest.mark.long
 def test_longest_of_several_copies_is_ingested(
-    spark: SparkSession, short_history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    short_history: GeneratedHistory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The folder of the table is given as a relative path."""
     for name, until in (("a", 50), ("b", 150), ("c", 100)):
@@ -116,7 +119,7 @@ def test_longest_of_several_copies_is_ingested(
 
 @pytest.mark.long
 def test_log_with_the_header_of_another_one_is_set_aside(
-    spark: SparkSession, short_history: History, tmp_path: Path
+    spark: SparkSession, short_history: GeneratedHistory, tmp_path: Path
 ) -> None:
     other = simulated_history(400, 1_790_000_000_000, seed=2)
     write_log(tmp_path / "logs" / "a", short_history, "c", 1)
@@ -128,7 +131,7 @@ def test_log_with_the_header_of_another_one_is_set_aside(
 
 @pytest.mark.long
 def test_changed_copy_does_not_hide_a_sound_one(
-    spark: SparkSession, short_history: History, tmp_path: Path
+    spark: SparkSession, short_history: GeneratedHistory, tmp_path: Path
 ) -> None:
     """In the order of paths the changed copy of one log comes first, of the other one last."""
     logs = tmp_path / "logs"
@@ -160,7 +163,7 @@ def change(segment: Path) -> None:
 
 @pytest.mark.long
 def test_log_keeps_its_name_when_it_is_moved_and_its_first_segments_are_deleted(
-    spark: SparkSession, short_history: History, tmp_path: Path
+    spark: SparkSession, short_history: GeneratedHistory, tmp_path: Path
 ) -> None:
     segments = segments_in(write_rolled(tmp_path / "whole", short_history, "c", 4))
     out = tmp_path / "table"
@@ -178,7 +181,9 @@ def test_log_keeps_its_name_when_it_is_moved_and_its_first_segments_are_deleted(
 
 
 @pytest.mark.lab
-def test_ctrl_c_ends_without_output_of_spark(short_history: History, tmp_path: Path) -> None:
+def test_ctrl_c_ends_without_output_of_spark(
+    short_history: GeneratedHistory, tmp_path: Path
+) -> None:
     for number in range(30):
         write_log(tmp_path / "logs" / str(number), short_history, "c", number)
     out = tmp_path / "table"
@@ -224,7 +229,10 @@ def test_stock_cluster_is_in_the_table_once(spark: SparkSession, tmp_path: Path)
 
 @pytest.mark.lab
 def test_driver_receives_only_sums(
-    spark: SparkSession, short_history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    short_history: GeneratedHistory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each log has its own files here. Inputs that are set aside would be listed on the driver."""
     for number in range(12):
@@ -274,7 +282,7 @@ def test_ingest_stopped_at_any_step_can_be_repeated(
 
 @pytest.mark.lab
 def test_ingest_killed_while_writing_can_be_repeated(
-    spark: SparkSession, short_history: History, logs: Path, tmp_path: Path
+    spark: SparkSession, short_history: GeneratedHistory, logs: Path, tmp_path: Path
 ) -> None:
     """The process group is killed when the first files exist."""
     out = tmp_path / "table"

@@ -14,7 +14,7 @@ from replay.fleet.day_files import put_in_place
 from replay.fleet.errors import OutputError
 from replay.fleet.ingest_task import Task
 from replay.fleet.segments import log_name
-from tools.fleet.histories import History, write_log
+from tools.fleet.histories import GeneratedHistory, write_log
 
 Row = dict[str, Any]
 
@@ -51,7 +51,9 @@ def numbers(records: list[Row]) -> list[int]:
     return sorted(one["seq"] for one in records if one["record"] == "event")
 
 
-def test_all_records_of_a_log_are_in_the_files(short_history: History, tmp_path: Path) -> None:
+def test_all_records_of_a_log_are_in_the_files(
+    short_history: GeneratedHistory, tmp_path: Path
+) -> None:
     row, records = ingest(
         segment_of(write_log(tmp_path / "log", short_history, "c", 1)), tmp_path / "out"
     )
@@ -62,7 +64,9 @@ def test_all_records_of_a_log_are_in_the_files(short_history: History, tmp_path:
     assert row["is_closed"]
 
 
-def test_log_that_grew_adds_only_new_records(short_history: History, tmp_path: Path) -> None:
+def test_log_that_grew_adds_only_new_records(
+    short_history: GeneratedHistory, tmp_path: Path
+) -> None:
     young = write_log(tmp_path / "young", short_history, "c", 1, until=150, is_closed=False)
     grown = write_log(tmp_path / "grown", short_history, "c", 1)
     before, first = ingest(segment_of(young), tmp_path / "out")
@@ -73,7 +77,7 @@ def test_log_that_grew_adds_only_new_records(short_history: History, tmp_path: P
 
 
 def test_commands_stored_late_have_the_clocks_of_their_causes(
-    short_history: History, tmp_path: Path
+    short_history: GeneratedHistory, tmp_path: Path
 ) -> None:
     young = write_log(tmp_path / "young", short_history, "c", 1, until=150, is_closed=False)
     change(segment_of(young), "delete from commands where cause > 100")
@@ -89,7 +93,7 @@ def test_commands_stored_late_have_the_clocks_of_their_causes(
 
 
 def test_log_that_does_not_continue_the_known_chain_is_set_aside(
-    short_history: History, tmp_path: Path
+    short_history: GeneratedHistory, tmp_path: Path
 ) -> None:
     young = write_log(tmp_path / "young", short_history, "c", 1, until=150, is_closed=False)
     other = write_log(tmp_path / "other", short_history, "c", 2)
@@ -99,7 +103,9 @@ def test_log_that_does_not_continue_the_known_chain_is_set_aside(
     assert records == []
 
 
-def test_sound_copy_is_ingested_after_a_changed_one(short_history: History, tmp_path: Path) -> None:
+def test_sound_copy_is_ingested_after_a_changed_one(
+    short_history: GeneratedHistory, tmp_path: Path
+) -> None:
     changed = segment_of(write_log(tmp_path / "changed", short_history, "c", 1))
     sound = segment_of(write_log(tmp_path / "sound", short_history, "c", 1))
     change(changed, "update events set payload = x'00' where seq = 222")
@@ -126,7 +132,7 @@ def test_sound_copy_is_ingested_after_a_changed_one(short_history: History, tmp_
     ],
 )
 def test_damaged_log_leaves_no_record(
-    statement: str, reason: str, short_history: History, tmp_path: Path
+    statement: str, reason: str, short_history: GeneratedHistory, tmp_path: Path
 ) -> None:
     segment = segment_of(write_log(tmp_path / "log", short_history, "c", 1))
     change(segment, statement)
@@ -137,7 +143,7 @@ def test_damaged_log_leaves_no_record(
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_file_cut_in_the_middle_is_set_aside(
-    share: float, short_history: History, tmp_path: Path
+    share: float, short_history: GeneratedHistory, tmp_path: Path
 ) -> None:
     segment = segment_of(write_log(tmp_path / "log", short_history, "c", 1))
     content = segment.read_bytes()
@@ -148,7 +154,7 @@ def test_file_cut_in_the_middle_is_set_aside(
 
 
 def test_large_damaged_log_leaves_no_file(
-    short_history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    short_history: GeneratedHistory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("replay.fleet.ingest_task.OWN_FILES_BYTES", 1000)
     monkeypatch.setattr("replay.fleet.day_files.GROUP_ROWS", 10)
@@ -161,7 +167,7 @@ def test_large_damaged_log_leaves_no_file(
     assert list((tmp_path / "out").rglob("*.parquet")) == []
 
 
-def test_each_day_has_a_folder(short_history: History, tmp_path: Path) -> None:
+def test_each_day_has_a_folder(short_history: GeneratedHistory, tmp_path: Path) -> None:
     ingest(segment_of(write_log(tmp_path / "log", short_history, "c", 1)), tmp_path / "out")
     days = {row["time"].date().isoformat() for row in [*parquet_rows(tmp_path / "out")]}
     assert {folder.name for folder in (tmp_path / "out").glob("*/cluster=c/*")} == {
@@ -170,7 +176,7 @@ def test_each_day_has_a_folder(short_history: History, tmp_path: Path) -> None:
 
 
 def test_only_committed_files_are_moved_into_the_table(
-    short_history: History, tmp_path: Path
+    short_history: GeneratedHistory, tmp_path: Path
 ) -> None:
     """One of two attempts at the same log is committed, and the move is interrupted and
     repeated."""
@@ -201,7 +207,7 @@ def parquet_rows(folder: Path) -> list[Row]:
     ]
 
 
-def test_copy_of_a_log_has_the_same_name(short_history: History, tmp_path: Path) -> None:
+def test_copy_of_a_log_has_the_same_name(short_history: GeneratedHistory, tmp_path: Path) -> None:
     names = []
     for folder, number in (("one", 1), ("same", 1), ("other", 2)):
         log = write_log(tmp_path / folder, short_history, "c", number)

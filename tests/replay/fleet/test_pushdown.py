@@ -29,13 +29,13 @@ from eventstore.segment import open_segment
 from replay.fleet.columns import RECORDS, Batches, Origin
 from replay.fleet.pushdown import push
 from replay.fleet.segments import command_batches, event_batches
-from tools.fleet.histories import History, write_log
+from tools.fleet.histories import GeneratedHistory, write_log
 
 Row = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def segment(short_history: History, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def segment(short_history: GeneratedHistory, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return LogReader(
         write_log(tmp_path_factory.mktemp("logs") / "log", short_history, "c", 1)
     ).segments[0]

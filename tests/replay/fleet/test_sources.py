@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from eventstore.reader import LogReader
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.stock_clusters.zookeeper_log.transactions import Multi
-from tools.fleet.histories import History, write_log
+from tools.fleet.histories import GeneratedHistory, write_log
 
 pytestmark = [
     pytest.mark.timeout(400),
@@ -24,7 +24,7 @@ RECORDING = Path(__file__).parents[2] / "recordings" / "topics-1.tar.xz"
 
 
 @pytest.fixture(scope="module")
-def logs(short_history: History, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def logs(short_history: GeneratedHistory, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fleet")
     write_log(folder / "a", short_history, "a", 1)
     write_log(folder / "b", short_history, "b", 2, segment_bytes=200_000)
@@ -33,7 +33,7 @@ def logs(short_history: History, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 @pytest.mark.long
 def test_folder_of_logs_has_the_records_of_each_log(
-    spark: SparkSession, logs: Path, short_history: History
+    spark: SparkSession, logs: Path, short_history: GeneratedHistory
 ) -> None:
     assert len(LogReader(logs / "b").segments) > 1
     frame = spark.read.format("refold").load(str(logs))
@@ -67,7 +67,10 @@ def test_filters_and_columns_reach_the_log(spark: SparkSession, logs: Path) -> N
 
 
 def test_large_segment_is_several_partitions(
-    spark: SparkSession, logs: Path, short_history: History, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    logs: Path,
+    short_history: GeneratedHistory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from pyspark.sql.types import StructType
 
@@ -160,7 +163,7 @@ def test_wrong_path_to_zookeeper_data_is_an_error_in_one_line(spark: SparkSessio
 
 
 def test_damaged_log_fails_or_is_skipped(
-    spark: SparkSession, short_history: History, tmp_path: Path
+    spark: SparkSession, short_history: GeneratedHistory, tmp_path: Path
 ) -> None:
     write_log(tmp_path / "good", short_history, "good", 1)
     segment = write_log(tmp_path / "cut", short_history, "cut", 2) / "00000000000000000001.refold"

@@ -16,7 +16,7 @@ from replay.fleet.manifest import KnownRecords
 from replay.fleet.segment_ingest import IngestedPart, ingest_segment
 from replay.fleet.stored_pages import StoredPages
 from tests.eventstore.samples import command, event, events, header, write_log
-from tools.fleet.histories import History
+from tools.fleet.histories import GeneratedHistory
 from tools.fleet.histories import write_log as write_history
 
 _EVENTS = 3_000
@@ -35,7 +35,7 @@ def segment_of(log: Path) -> Path:
 
 @pytest.mark.parametrize("page_rows", [1, 7, 4096])
 def test_pages_equal_the_rows_of_the_log(
-    page_rows: int, short_history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page_rows: int, short_history: GeneratedHistory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if all values of a column in a page are null, so that its type cannot be inferred."""
     monkeypatch.setattr(stored_pages, "PAGE_ROWS", page_rows)
@@ -90,7 +90,7 @@ def test_page_with_large_records_has_fewer_rows(
 def test_changed_value_is_reported_as_damage(
     change: str,
     page_rows: int,
-    short_history: History,
+    short_history: GeneratedHistory,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -104,7 +104,9 @@ def test_changed_value_is_reported_as_damage(
         ingest_segment(path, None, "c", "l", lambda _: None)
 
 
-def test_additional_column_is_reported_as_damage(short_history: History, tmp_path: Path) -> None:
+def test_additional_column_is_reported_as_damage(
+    short_history: GeneratedHistory, tmp_path: Path
+) -> None:
     path = segment_of(write_history(tmp_path / "log", short_history, "c", 1))
     connection = sqlite3.connect(path)
     connection.execute("alter table events add column extra text")
@@ -114,7 +116,9 @@ def test_additional_column_is_reported_as_damage(short_history: History, tmp_pat
         ingest_segment(path, None, "c", "l", lambda _: None)
 
 
-def test_damaged_page_of_the_file_is_reported(short_history: History, tmp_path: Path) -> None:
+def test_damaged_page_of_the_file_is_reported(
+    short_history: GeneratedHistory, tmp_path: Path
+) -> None:
     path = segment_of(write_history(tmp_path / "log", short_history, "c", 1))
     content = bytearray(path.read_bytes())
     middle = len(content) // 2 // 4096 * 4096

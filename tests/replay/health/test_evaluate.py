@@ -166,4 +166,4 @@ def test_worst_partition_comes_first() -> None:
     found = evaluate(cluster(well, small, well, offline))
     assert [one.partition for one in found.partitions] == [3, 1, 0, 2]
     assert (found.counts[State.OFFLINE], found.counts[State.UNDER_REPLICATED]) == (1, 2)
-    assert found.well == 2
+    assert found.well_count == 2

@@ -22,7 +22,7 @@ from replay.index import opening
 from replay.index.making import make_index
 from replay.index.opening import index_of
 from replay.index.postings import numbers_of
-from replay.index.store import Index, index_path
+from replay.index.store import EventIndex, index_path
 from replay.logs.open_log import RecordedLog, open_log
 from replay.progress import unreported
 from replay.stock_clusters.imported_log.reading import ImportedLog
@@ -173,7 +173,7 @@ def test_index_that_is_damaged_in_the_middle_is_reported_with_what_to_do(log: Pa
     with closing(sqlite3.connect(index_path(log), isolation_level=None)) as connection:
         connection.execute("update postings set numbers = x'00'")
     with open_log(log) as opened:
-        index = Index.open_for(opened.reader)
+        index = EventIndex.open_for(opened.reader)
         assert index is not None
         with closing(index), pytest.raises(LogCorrupt, match="delete it; it can be made again"):
             index.numbers("event t-0")

@@ -13,7 +13,7 @@ from replay.index import listing as from_index
 from replay.index.history import history_of
 from replay.index.listing import IndexSelection
 from replay.index.making import make_index
-from replay.index.store import Index
+from replay.index.store import EventIndex
 from replay.listing.known_names import KnownNames
 from replay.listing.recorded import events_and_decisions
 from replay.listing.values import ListedDecision, ListedEvent
@@ -25,7 +25,7 @@ from replay.why import recorded
 from replay.why.explain import explain_history
 from replay.why.explanations.explanation import Explanation
 from replay.why.facts import CancelZnodeObserved
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.recorded import LogPart
 from replay.why.subject import Subject
 from tests.controller.core.procedures.reassignment.interrupting import (
@@ -54,7 +54,7 @@ class IndexedLog:
 
     def __init__(self, log: RecordedLog) -> None:
         self.log = log
-        index = Index.open_for(log.reader)
+        index = EventIndex.open_for(log.reader)
         assert index is not None
         self.index = index
         self.range = (log.reader.header.first_seq, log.reader.last_seq)
@@ -161,7 +161,7 @@ def test_known_names_are_those_of_the_whole_log(indexed: IndexedLog) -> None:
     )
 
 
-def explained(history: History) -> Explanation | str:
+def explained(history: FactHistory) -> Explanation | str:
     try:
         return explain_history(history)
     except ReplayError as error:
@@ -239,8 +239,8 @@ def store_all_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("replay.index.every_fact.RANGES_APART_MIN", 1)
 
 
-def history_of_index(log: RecordedLog, subject: Subject, seq: int) -> History | None:
-    index = Index.open_for(log.reader)
+def history_of_index(log: RecordedLog, subject: Subject, seq: int) -> FactHistory | None:
+    index = EventIndex.open_for(log.reader)
     assert index is not None
     with closing(index):
         return history_of(log, index, subject, seq, unreported)

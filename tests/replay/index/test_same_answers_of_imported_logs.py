@@ -21,7 +21,7 @@ from replay.index import listing as from_index
 from replay.index.history import headline_by, imported_history_of
 from replay.index.listing import IndexSelection
 from replay.index.making import make_index
-from replay.index.store import Index
+from replay.index.store import EventIndex
 from replay.inspect.at import cluster_at
 from replay.listing import imported as listing
 from replay.listing.known_names import KnownNames
@@ -37,7 +37,7 @@ from replay.why.explain import explain_history
 from replay.why.explanations.explanation import Explanation
 from replay.why.facts import CancelZnodeObserved, RecordZnodeObserved
 from replay.why.headline import headline_of
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.subject import Subject
 from tests.replay.agreement.test_cuts import with_a_gap
 from tests.replay.agreement.view import create, transaction
@@ -61,8 +61,8 @@ GAP = "chaos-5 with a gap"
 PARTITIONS_MAX = 3
 
 
-def index_of(log: ImportedLog) -> Index:
-    index = Index.open_for(log.reader)
+def index_of(log: ImportedLog) -> EventIndex:
+    index = EventIndex.open_for(log.reader)
     assert index is not None
     return index
 
@@ -209,14 +209,16 @@ def test_known_names_are_those_of_the_whole_log(indexed: IndexedLog) -> None:
     )
 
 
-def explained(history: History) -> Explanation | str:
+def explained(history: FactHistory) -> Explanation | str:
     try:
         return explain_history(history)
     except ReplayError as error:
         return str(error)
 
 
-def assert_same_history(log: ImportedLog, index: Index, subject: Subject, seq: int) -> History:
+def assert_same_history(
+    log: ImportedLog, index: EventIndex, subject: Subject, seq: int
+) -> FactHistory:
     found = imported_history_of(log, index, subject, seq, unreported)
     derived = imported.history_of(log, subject, seq, unreported)
     assert found.facts == derived.facts, (subject, seq)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controller.core.fold import Fold
-from replay.kafka_text.kafka_log import Line
+from replay.kafka_text.kafka_log import KafkaLogLine
 from replay.kafka_text.rendering import Rendering
 from tests.controller.core.cluster import Cluster
 
@@ -18,7 +18,7 @@ _SECTION = re.compile(r"### `(?P<logger>[^`]+)`, (?:`(?P<identity>[^`]+)`|withou
 _ROW = re.compile(r"\| (?P<level>INFO|WARN|ERROR) \| `(?P<message>[^`]+)` \|")
 
 
-def lines_of(cluster: Cluster, after: int = 0, *, of_0_8: bool = False) -> list[Line]:
+def lines_of(cluster: Cluster, after: int = 0, *, of_0_8: bool = False) -> list[KafkaLogLine]:
     """The lines for the events after the event number `after`."""
     rendering = Rendering(Fold(cluster.fold.controller.configuration), of_0_8=of_0_8)
     lines = [line for event, _ in cluster.history for line in rendering.lines(event)]
@@ -30,11 +30,11 @@ def messages(cluster: Cluster, after: int = 0) -> list[str]:
     return [re.sub(r"^\[[^]]*\] ", "", line.message) for line in lines_of(cluster, after)]
 
 
-def parsed(text: str) -> Line:
+def parsed(text: str) -> KafkaLogLine:
     """A line of Kafka's log files, without its time."""
     found = _LINE.fullmatch(text)
     assert found is not None, text
-    return Line(0, 0, found["level"], found["message"], found["logger"])
+    return KafkaLogLine(0, 0, found["level"], found["message"], found["logger"])
 
 
 class Row(NamedTuple):
@@ -43,7 +43,7 @@ class Row(NamedTuple):
     text: str
     pattern: re.Pattern[str]
 
-    def fits(self, line: Line) -> bool:
+    def fits(self, line: KafkaLogLine) -> bool:
         """Whether a line is of this kind."""
         return self.pattern.fullmatch(f"{line.level} {line.body}") is not None
 
@@ -66,7 +66,7 @@ def _row(text: str) -> Row:
     return Row(text, re.compile(re.escape(text).replace("…", ".*?"), re.DOTALL))
 
 
-def row_of(line: Line) -> Row:
+def row_of(line: KafkaLogLine) -> Row:
     """The row of the page that lists a line."""
     [row] = [one for one in rows_of_page() if one.fits(line)] or [None]
     assert row is not None, f"{PAGE.name} does not list: {line.text}"

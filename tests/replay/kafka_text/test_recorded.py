@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.kafka_text.kafka_log import Line
+from replay.kafka_text.kafka_log import KafkaLogLine
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import alter_partition, proposal
 from tests.replay.kafka_text.rendering import lines_of, parsed, row_of
@@ -33,7 +33,7 @@ _SETS = re.compile(r"(?:Hash)?Set\(([^()]*)\)")
 _FIXED = re.compile(r"(?<=callback for )\S+|(?<=deletion: )\S+")
 
 
-def normalized(line: Line) -> str:
+def normalized(line: KafkaLogLine) -> str:
     """A line without parts that differ between runs, and with sorted collections."""
     text = f"{line.level} {line.body}"
     for pattern, name in _OF_ONE_RUN:
@@ -47,7 +47,7 @@ def _sorted(items: str, separator: str) -> str:
     return separator.join(sorted(items.removesuffix(")").split(separator)))
 
 
-def streams(lines: Iterable[Line]) -> tuple[list[str], list[str]]:
+def streams(lines: Iterable[KafkaLogLine]) -> tuple[list[str], list[str]]:
     """controller.log and state-change.log, with successive lines of one kind sorted."""
     of_controller = [one for one in lines if not one.logger.endswith(OTHER_THREADS)]
     state_changes = [one for one in of_controller if one.logger == "state.change.logger"]
@@ -55,7 +55,7 @@ def streams(lines: Iterable[Line]) -> tuple[list[str], list[str]]:
     return _in_runs(others), _in_runs(state_changes)
 
 
-def _in_runs(lines: list[Line]) -> list[str]:
+def _in_runs(lines: list[KafkaLogLine]) -> list[str]:
     return [
         text
         for _, run in groupby(lines, lambda one: row_of(one).text)
@@ -83,7 +83,7 @@ class Parts:
     def __exit__(self, *exception: object) -> None:
         self._parts.append(range(self._first, len(self._cluster.history) + 1))
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[KafkaLogLine]:
         """The lines; lines of a resignation are skipped, because a killed controller has none."""
         return [
             line
@@ -93,7 +93,7 @@ class Parts:
         ]
 
 
-def broker_crash() -> list[Line]:
+def broker_crash() -> list[KafkaLogLine]:
     """Topics are created, a broker dies, then the controller's broker; then the first returns."""
     cluster = Cluster(1, 2).start()
     parts = Parts(cluster)
@@ -121,7 +121,7 @@ def broker_crash() -> list[Line]:
     return parts.lines()
 
 
-def reassignments() -> list[Line]:
+def reassignments() -> list[KafkaLogLine]:
     """A leader stays alone; a follower is replaced; a leader is replaced."""
     cluster = Cluster(1, 2, 3, 4, inter_broker_protocol_version="2.6", rules="kafka").start()
     cluster.create_topic("t.01", {0: [3, 1]})

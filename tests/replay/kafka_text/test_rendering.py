@@ -15,7 +15,7 @@ from controller.core.procedures.reassignment.leader_epochs import RAISE
 from eventstore.folders import segments_of
 from eventstore.reader import LogReader
 from replay.errors import OtherCoreError, ReplayError
-from replay.kafka_text.kafka_log import Line
+from replay.kafka_text.kafka_log import KafkaLogLine
 from replay.kafka_text.rendering import Rendering, kafka_lines
 from replay.logs.decode import UPCASTERS
 from replay.logs.snapshots import make_snapshots
@@ -27,14 +27,16 @@ from tests.replay.logs.test_snapshots import rolled_log
 from tests.replay.recorded_log import incident, write_log
 
 
-def lines_in(log: Path) -> list[Line]:
+def lines_in(log: Path) -> list[KafkaLogLine]:
     with LogReader.open(log, UPCASTERS) as reader:
         return list(kafka_lines(reader))
 
 
 def test_line_has_log4js_layout() -> None:
     message = "[Controller id=1000] Resigned"
-    line = Line(7, 1_767_225_600_123_999_999, "INFO", message, "kafka.controller.KafkaController")
+    line = KafkaLogLine(
+        7, 1_767_225_600_123_999_999, "INFO", message, "kafka.controller.KafkaController"
+    )
     assert line.text == (
         "[2026-01-01 00:00:00,123] INFO [Controller id=1000] Resigned "
         "(kafka.controller.KafkaController)"

@@ -6,7 +6,7 @@ from typing import Any
 
 from replay.cluster_view.from_znodes import cluster_of
 from replay.migration.evaluate import findings_of
-from replay.migration.findings import BrokerSettings, Finding, MigratingCluster
+from replay.migration.findings import MigratingBroker, MigratingCluster, MigrationFinding
 from replay.world.tree import Tree, Znode
 from replay.znode_view import ZnodeView
 
@@ -91,17 +91,17 @@ def broker(
     *,
     release: tuple[int, ...] = LATEST,
     fault: str = "",
-) -> BrokerSettings:
+) -> MigratingBroker:
     """A running broker, with these changes of its settings."""
     merged = {**SETTINGS, **(settings or {})}
-    return BrokerSettings(broker=number, release=release, settings=merged, fault=fault)
+    return MigratingBroker(broker=number, release=release, settings=merged, fault=fault)
 
 
 def found(
     znodes: Mapping[str, Content] | None = None,
-    brokers: list[BrokerSettings] | None = None,
+    brokers: list[MigratingBroker] | None = None,
     level: str | None = None,
-) -> list[Finding]:
+) -> list[MigrationFinding]:
     """The problems of a cluster whose only faults are these znodes (None: deleted) and brokers."""
     view = view_of({**WELL, **(znodes or {})})
     answers = [broker(1), broker(2)] if brokers is None else brokers
@@ -110,8 +110,8 @@ def found(
 
 
 def problem(
-    znodes: Mapping[str, Content] | None = None, brokers: list[BrokerSettings] | None = None
-) -> Finding:
+    znodes: Mapping[str, Content] | None = None, brokers: list[MigratingBroker] | None = None
+) -> MigrationFinding:
     """The only problem."""
     [one] = found(znodes, brokers)
     return one

@@ -11,7 +11,7 @@ from replay.cli.main import app
 from replay.inspect.at import projection_at
 from replay.logs.open_log import open_log
 from replay.migration.evaluate import findings_of
-from replay.migration.findings import Finding, MigratingCluster
+from replay.migration.findings import MigratingCluster, MigrationFinding
 
 INCIDENTS = Path(__file__).parents[2] / "incidents"
 
@@ -39,7 +39,7 @@ def changes_of(incident: str, path: str) -> list[tuple[int, bool]]:
     return changes
 
 
-def errors_by_moment(incident: str) -> list[dict[str, Finding]]:
+def errors_by_moment(incident: str) -> list[dict[str, MigrationFinding]]:
     """The errors after each event of the log of a daemon while it is controller, by check."""
     found = []
     with open_log(INCIDENTS / incident) as log:

@@ -18,7 +18,7 @@ from replay.logs.open_log import open_log
 from replay.report.building import report_of
 from replay.report.comparing import compare
 from replay.report.differing_decisions import add_differing_decisions
-from replay.report.document import CurvePoint, Futures, Lane, Report
+from replay.report.document import CurvePoint, Lane, PointOfNoReturn, Report
 from replay.report.html import page_of
 from tests.chromium import checked_page, launched, needs_chromium
 from tests.races.catalogue import DEFECTS
@@ -274,7 +274,7 @@ def test_likelihood_stays_until_the_next_event(show: Show) -> None:
         CurvePoint(1, begin_ns, 0.0, 0.0, 0.0),
         CurvePoint(124, begin_ns + took_ns, 1.0, 1.0, 1.0),
     ]
-    report.futures = Futures("orders-1 offline", points)
+    report.futures = PointOfNoReturn("orders-1 offline", points)
     page = show([report])
     red = page.evaluate("""() => {
         const canvas = document.querySelector("#curve canvas"), {width, height} = canvas;

@@ -1,14 +1,14 @@
 """The futures of a moment."""
 
 from replay.what_if.branches import future_causes
-from replay.what_if.causes import BrokerRegistered, BrokerUnregistered, Cause
+from replay.what_if.causes import BrokerRegistered, BrokerUnregistered, ExternalCause
 
-GONE = Cause(10, 5_000, BrokerUnregistered(1, 10, 5_000))
-BACK = Cause(20, 9_000, BrokerRegistered(1))
-CERTAIN = Cause(15, 7_000, BrokerRegistered(2), is_certain=True)
+GONE = ExternalCause(10, 5_000, BrokerUnregistered(1, 10, 5_000))
+BACK = ExternalCause(20, 9_000, BrokerRegistered(1))
+CERTAIN = ExternalCause(15, 7_000, BrokerRegistered(2), is_certain=True)
 
 
-def kept(causes: list[Cause], number: int) -> set[int]:
+def kept(causes: list[ExternalCause], number: int) -> set[int]:
     return {one.seq for one in future_causes(causes, 7, number)}
 
 
@@ -35,7 +35,7 @@ def test_causes_happen_at_other_times_and_the_same_seed_repeats_them() -> None:
 
 
 def test_registration_of_a_broker_ends_as_long_after_its_shutdown_as_in_the_log() -> None:
-    shutdown = Cause(10, 5_000, BrokerUnregistered(1, 10, 6_500, is_controlled=True))
+    shutdown = ExternalCause(10, 5_000, BrokerUnregistered(1, 10, 6_500, is_controlled=True))
     futures = [future_causes([shutdown], 7, number) for number in range(100)]
     durations = {
         one.what.gone_ms - one.at_ms

@@ -6,8 +6,8 @@ from replay.what_if.causes import (
     BrokerBounced,
     BrokerRegistered,
     BrokerUnregistered,
-    Cause,
     ControllerGone,
+    ExternalCause,
     ReplicaLagged,
     What,
     causes_shown_by,
@@ -23,8 +23,8 @@ from replay.world.inputs import (
     Target,
 )
 
-GONE = Cause(67, 7_000, BrokerUnregistered(2, 67, 7_000), 70)
-BACK = Cause(82, 9_000, BrokerRegistered(2))
+GONE = ExternalCause(67, 7_000, BrokerUnregistered(2, 67, 7_000), 70)
+BACK = ExternalCause(82, 9_000, BrokerRegistered(2))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ BACK = Cause(82, 9_000, BrokerRegistered(2))
     ],
 )
 def test_cause_is_described(what: What, words: str) -> None:
-    assert in_words(Cause(1, 0, what)) == words
+    assert in_words(ExternalCause(1, 0, what)) == words
 
 
 def test_event_between_the_first_and_the_last_shows_a_cause() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from replay.what_if.assumptions import AssumptionKind
 from replay.what_if.causes import BrokerUnregistered
-from replay.what_if.changes import Changes
+from replay.what_if.changes import WhatIfChanges
 from replay.what_if.continuing import WhatIfAnswer, what_if
 from replay.what_if.outcome import OutcomeAspect
 from replay.what_if.starting import START_MS
@@ -18,15 +18,15 @@ from tests.replay.what_if.simulated import incident_at, log_of_run, scenario
 INCIDENTS = Path(__file__).parents[2] / "incidents"
 
 
-def answer(name: str, changes: Changes | None = None) -> WhatIfAnswer:
-    return what_if(incident_at(INCIDENTS / name), changes or Changes())[0]
+def answer(name: str, changes: WhatIfChanges | None = None) -> WhatIfAnswer:
+    return what_if(incident_at(INCIDENTS / name), changes or WhatIfChanges())[0]
 
 
 def test_broker_that_was_down_is_offline_until_it_has_registered(tmp_path: Path) -> None:
     begun = scenario(TopicSpec("solo", ((2,),)), TopicSpec("t", ((1, 3),)))
     incident = incident_at(log_of_run(tmp_path, begun, CrashBroker(8_000, 2, False, None)))
     (gone,) = [one.seq for one in incident.causes if isinstance(one.what, BrokerUnregistered)]
-    found = what_if(incident, Changes(restart=(f"broker=2@{gone}",)))[0]
+    found = what_if(incident, WhatIfChanges(restart=(f"broker=2@{gone}",)))[0]
     assert found.control["solo", 0].offline_ms > 10_000
     assert 1_000 <= found.changed["solo", 0].offline_ms < 1_700
 
@@ -34,7 +34,7 @@ def test_broker_that_was_down_is_offline_until_it_has_registered(tmp_path: Path)
 def test_broker_that_ran_ends_at_the_event_of_its_restart(tmp_path: Path) -> None:
     begun = scenario(TopicSpec("solo", ((2,),)), TopicSpec("t", ((1, 3),)))
     incident = incident_at(log_of_run(tmp_path, begun))
-    changes = Changes(restart=(f"broker=2@{incident.first_seq}",))
+    changes = WhatIfChanges(restart=(f"broker=2@{incident.first_seq}",))
     answer, continued = what_if(incident, changes)
     (crash,) = [one for one in continued.inputs if isinstance(one, CrashBroker)]
     assert crash.at_ms == START_MS
@@ -54,7 +54,7 @@ def test_broker_whose_shutdown_lasts_long_returns_as_in_the_log(tmp_path: Path) 
         for one in incident.causes
         if isinstance(one.what, BrokerUnregistered) and one.what.broker == 2
     ]
-    found = what_if(incident, Changes(drop=(crash,)))[0]
+    found = what_if(incident, WhatIfChanges(drop=(crash,)))[0]
     assert found.fidelity.differences == []
     assert 6_000 < found.control["t", 0].offline_ms < 8_000
     assert found.changed["t", 0].offline_ms == 0
@@ -95,7 +95,7 @@ def test_difference_between_the_world_and_the_log_is_reported() -> None:
 
 
 def test_partition_stays_online_if_its_last_replica_does_not_fail() -> None:
-    found = answer("unclean-election", Changes(drop=(90,)))
+    found = answer("unclean-election", WhatIfChanges(drop=(90,)))
     offline = {one.partition: one for one in found.effect if one.what is OutcomeAspect.OFFLINE}
     assert list(offline) == ["orders-3"]
     assert offline["orders-3"].other == "0.0 s"
@@ -106,7 +106,7 @@ def test_partition_stays_online_if_its_last_replica_does_not_fail() -> None:
 
 
 def test_unclean_election_by_configuration_ends_the_outage_earlier() -> None:
-    setting = Changes(set=("orders:unclean.leader.election.enable=true",))
+    setting = WhatIfChanges(set=("orders:unclean.leader.election.enable=true",))
     found = answer("unclean-election", setting)
     before, after = found.control["orders", 3], found.changed["orders", 3]
     assert after.offline_ms < before.offline_ms
@@ -114,29 +114,29 @@ def test_unclean_election_by_configuration_ends_the_outage_earlier() -> None:
 
 
 def test_broker_that_comes_back_later_leaves_the_partition_offline_for_longer() -> None:
-    found = answer("unclean-election", Changes(delay=("103=3s",)))
+    found = answer("unclean-election", WhatIfChanges(delay=("103=3s",)))
     before, after = found.control["orders", 3], found.changed["orders", 3]
     assert after.offline_ms >= before.offline_ms
 
 
 def test_crash_of_another_broker_leaves_more_partitions_offline() -> None:
-    found = answer("unclean-election", Changes(crash=("broker=2@95",)))
+    found = answer("unclean-election", WhatIfChanges(crash=("broker=2@95",)))
     offline = {one.partition for one in found.effect if one.what is OutcomeAspect.OFFLINE}
     assert {"orders-0", "orders-1", "orders-2"} <= offline
 
 
 def test_crashed_controller_changes_no_outcome() -> None:
-    assert answer("broker-crash", Changes(crash=("controller@70",))).effect == []
+    assert answer("broker-crash", WhatIfChanges(crash=("controller@70",))).effect == []
 
 
 def test_reassignment_completes_without_its_cancellation() -> None:
-    found = answer("reassignment", Changes(drop=(110,)))
+    found = answer("reassignment", WhatIfChanges(drop=(110,)))
     assert found.control["moved", 1].replicas == (1, 2)
     assert found.changed["moved", 1].replicas == (1, 3)
 
 
 def test_stock_cluster_without_a_failure_has_no_outage() -> None:
-    found = answer("stock-unclean-election", Changes(drop=(511,)))
+    found = answer("stock-unclean-election", WhatIfChanges(drop=(511,)))
     assert found.control["never_04", 0].offline_ms > 10_000
     assert found.changed["never_04", 0].offline_ms == 0
     about = {one.about for one in found.assumptions}
@@ -157,12 +157,12 @@ def test_assumptions_are_counted() -> None:
 def test_ordinary_operations_of_a_stock_cluster_fare_as_in_the_log(
     log_of: Callable[[str], Path], recording: str
 ) -> None:
-    found = what_if(incident_at(log_of(recording)), Changes())[0]
+    found = what_if(incident_at(log_of(recording)), WhatIfChanges())[0]
     assert found.fidelity.differences == []
 
 
 def test_partition_without_replicas_is_continued(log_of: Callable[[str], Path]) -> None:
-    found = what_if(incident_at(log_of("chaos-9120556-later")), Changes())[0]
+    found = what_if(incident_at(log_of("chaos-9120556-later")), WhatIfChanges())[0]
     assert any(one.replicas == () for one in found.happened.values())
 
 
@@ -170,12 +170,12 @@ def test_cancellation_after_the_end_of_a_reassignment_is_too_late(
     log_of: Callable[[str], Path],
 ) -> None:
     incident = incident_at(log_of("reassign-5"))
-    found = what_if(incident, Changes(cancel_reassignment=("t-03-4@600",)))[0]
+    found = what_if(incident, WhatIfChanges(cancel_reassignment=("t-03-4@600",)))[0]
     assert found.cancelled_too_late == ["t-03-4"]
 
 
 @pytest.mark.slow
 def test_recording_of_a_stock_cluster_is_continued(log_of: Callable[[str], Path]) -> None:
     incident = incident_at(log_of("broker-crash-2"))
-    found = what_if(incident, Changes())[0]
+    found = what_if(incident, WhatIfChanges())[0]
     assert found.fidelity.agreeing >= found.fidelity.partitions // 2

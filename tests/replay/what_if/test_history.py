@@ -4,10 +4,10 @@ from controller.core import znodes
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes.topics import TopicContent, write_topic
 from replay.what_if.history import (
-    BrokerChange,
-    History,
+    ClusterHistory,
     PartitionChange,
     PartitionSnapshot,
+    RegistrationChange,
     ZnodeReader,
     cluster_state_at,
     is_unclean,
@@ -18,14 +18,14 @@ ASSIGNMENT = Assignment((1, 2))
 
 
 def test_unchanged_partition_is_no_change() -> None:
-    history = History()
+    history = ClusterHistory()
     for seq in (5, 6):
         history.note_partition(seq, 10, ("t", 0), PartitionSnapshot(STATE, ASSIGNMENT))
     assert [one.seq for one in history.changes] == [5]
 
 
 def test_moment_has_what_changed_up_to_its_event() -> None:
-    history = History()
+    history = ClusterHistory()
     history.note_broker(1, 0, 1, is_registered=True)
     history.note_broker(2, 5, 2, is_registered=True)
     history.note_partition(3, 7, ("t", 0), PartitionSnapshot(STATE, ASSIGNMENT))
@@ -38,15 +38,15 @@ def test_moment_has_what_changed_up_to_its_event() -> None:
 
 
 def test_change_that_is_known_later_is_sorted_to_its_event() -> None:
-    history = History()
+    history = ClusterHistory()
     history.note_partition(8, 10, ("t", 0), PartitionSnapshot(STATE, ASSIGNMENT))
     history.note_broker(7, 9, 2, is_registered=False)
     history.sort()
-    assert [type(one) for one in history.changes] == [BrokerChange, PartitionChange]
+    assert [type(one) for one in history.changes] == [RegistrationChange, PartitionChange]
 
 
 def test_znodes_become_partitions_and_registrations() -> None:
-    history = History()
+    history = ClusterHistory()
     reader = ZnodeReader(history, ("/kept/",))
     topic = write_topic(TopicContent({0: ASSIGNMENT}, None))
     reader.changed(1, 0, "/brokers/topics/t", topic, 0, 0)
@@ -58,8 +58,8 @@ def test_znodes_become_partitions_and_registrations() -> None:
     reader.changed(5, 4, "/other/a", b"x", 0, 0)
     cluster = cluster_state_at(history.changes, 5, 4)
     assert cluster.partitions[("t", 0)] == PartitionSnapshot(STATE, ASSIGNMENT)
-    assert [one for one in history.changes if isinstance(one, BrokerChange)] == [
-        BrokerChange(3, 2, 1, True)
+    assert [one for one in history.changes if isinstance(one, RegistrationChange)] == [
+        RegistrationChange(3, 2, 1, True)
     ]
     assert cluster.znodes == {"/kept/a": b"x"}
     reader.changed(6, 5, "/brokers/topics/t", None, 0, 0)

@@ -1,7 +1,7 @@
 """Requests to a stock controller, inferred from what it wrote."""
 
 from controller.core.values import Assignment
-from replay.what_if.causes import BrokerUnregistered, Cause
+from replay.what_if.causes import BrokerUnregistered, ExternalCause
 from replay.what_if.inferred import (
     inferred_requests,
     with_shutdown_requests,
@@ -21,7 +21,9 @@ MOVING = Assignment((3, 1, 2), (3,), (2,))
 
 def test_unclean_election_was_requested_unless_a_configuration_allows_it() -> None:
     found = history((0, now(1, 1)), (10, now(-1, 1)), (20, now(2, 2)))
-    assert inferred_requests(found, [], []) == [Cause(21, 20, ElectLeaders(20, (NAME,), "unclean"))]
+    assert inferred_requests(found, [], []) == [
+        ExternalCause(21, 20, ElectLeaders(20, (NAME,), "unclean"))
+    ]
     assert inferred_requests(found, [], ["t"]) == []
 
 
@@ -50,13 +52,13 @@ def test_reassignment_and_its_cancellation_were_requested() -> None:
 
 def test_request_that_the_log_has_is_not_inferred() -> None:
     found = history((0, now(1, 1, 2)), (10, now(1, 1, 2, assignment=MOVING)))
-    known = Cause(5, 4, Reassign(4, (Target("t", 0, (3, 1)),), "znode"))
+    known = ExternalCause(5, 4, Reassign(4, (Target("t", 0, (3, 1)),), "znode"))
     assert inferred_requests(found, [known], []) == []
 
 
 def test_shutdown_begins_when_the_broker_leaves_the_isrs() -> None:
     found = history((0, now(1, 1, 2)), (900, now(2, 2)))
-    gone = Cause(2_000, 2_000, BrokerUnregistered(1, 2_000, 2_000, is_controlled=True))
+    gone = ExternalCause(2_000, 2_000, BrokerUnregistered(1, 2_000, 2_000, is_controlled=True))
     (one,) = with_shutdown_requests(found, [gone])
     assert (one.seq, one.at_ms, one.last_seq) == (901, 900, 2_000)
     assert with_shutdown_requests(history((0, now(1, 1, 2))), [gone]) == [gone]
@@ -66,7 +68,7 @@ def test_shutdown_does_not_begin_before_the_broker_registered() -> None:
     found = history((0, now(1, 1, 2)), (900, now(2, 2)))
     found.note_broker(910, 910, 1, is_registered=False)
     found.note_broker(1_500, 1_500, 1, is_registered=True)
-    gone = Cause(2_000, 2_000, BrokerUnregistered(1, 2_000, 2_000, is_controlled=True))
+    gone = ExternalCause(2_000, 2_000, BrokerUnregistered(1, 2_000, 2_000, is_controlled=True))
     assert with_shutdown_requests(found, [gone]) == [gone]
 
 
@@ -74,7 +76,7 @@ def test_shutdown_does_not_begin_with_the_deletion_of_a_topic() -> None:
     found = history((0, now(1, 1, 2)))
     found.note_znode(800, 800, "/admin/delete_topics/t", b"")
     found.note_partition(901, 900, NAME, now(2, 2))
-    gone = Cause(2_000, 2_000, BrokerUnregistered(1, 2_000, 2_000, is_controlled=True))
+    gone = ExternalCause(2_000, 2_000, BrokerUnregistered(1, 2_000, 2_000, is_controlled=True))
     assert with_shutdown_requests(found, [gone]) == [gone]
 
 
@@ -87,6 +89,9 @@ def test_partition_without_replicas_has_no_preferred_leader() -> None:
 def test_deletion_that_no_controller_began_was_rejected() -> None:
     found = history((0, now(1, 1, 2)))
     found.note_znode(800, 800, "/admin/delete_topics/t", b"")
-    accepted = Cause(700, 700, DeleteTopic(700, "t"))
-    rejected = [Cause(700, 700, DeleteTopic(700, "u")), Cause(900, 900, DeleteTopic(900, "t"))]
+    accepted = ExternalCause(700, 700, DeleteTopic(700, "t"))
+    rejected = [
+        ExternalCause(700, 700, DeleteTopic(700, "u")),
+        ExternalCause(900, 900, DeleteTopic(900, "t")),
+    ]
     assert without_rejected_deletions(found, [accepted, *rejected]) == [accepted]

@@ -1,19 +1,19 @@
 """Followers that were not in the ISR although their brokers ran."""
 
 from controller.core.values import Assignment
-from replay.what_if.causes import BrokerUnregistered, Cause, ReplicaLagged
+from replay.what_if.causes import BrokerUnregistered, ExternalCause, ReplicaLagged
 from replay.what_if.lagging import copying_replicas, replica_lags
 from tests.replay.what_if.histories import history, now
 
 
 def test_follower_lags_from_the_smaller_isr_to_the_larger_one() -> None:
     found = history((0, now(1, 1, 2)), (5_000, now(1, 1)), (9_000, now(1, 1, 2)))
-    assert replica_lags(found, []) == [Cause(5_001, 5_000, ReplicaLagged(2, "t", 0, 9_000))]
+    assert replica_lags(found, []) == [ExternalCause(5_001, 5_000, ReplicaLagged(2, "t", 0, 9_000))]
 
 
 def test_follower_of_a_broker_that_is_about_to_be_gone_does_not_lag() -> None:
     found = history((0, now(1, 1, 2)), (5_000, now(1, 1)))
-    gone = Cause(8_000, 8_000, BrokerUnregistered(2, 8_000, 8_000))
+    gone = ExternalCause(8_000, 8_000, BrokerUnregistered(2, 8_000, 8_000))
     assert replica_lags(found, [gone]) == []
 
 

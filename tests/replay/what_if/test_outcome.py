@@ -1,13 +1,13 @@
 """How partitions fared, and where two outcomes differ."""
 
 from controller.core.values import Assignment
-from replay.what_if.history import History, PartitionSnapshot
+from replay.what_if.history import ClusterHistory, PartitionSnapshot
 from replay.what_if.outcome import Outcome, OutcomeAspect, differences, outcome_of
 from tests.replay.what_if.histories import now
 
 
-def history(*partitions: tuple[int, PartitionSnapshot | None]) -> History:
-    found = History()
+def history(*partitions: tuple[int, PartitionSnapshot | None]) -> ClusterHistory:
+    found = ClusterHistory()
     for broker in (1, 2):
         found.note_broker(0, 0, broker, is_registered=True)
     for at_ms, one in partitions:
@@ -15,7 +15,7 @@ def history(*partitions: tuple[int, PartitionSnapshot | None]) -> History:
     return found
 
 
-def outcome(found: History, begin_ms: int = 0, end_ms: int = 10_000) -> Outcome:
+def outcome(found: ClusterHistory, begin_ms: int = 0, end_ms: int = 10_000) -> Outcome:
     return outcome_of(found.changes, begin_ms, end_ms)
 
 

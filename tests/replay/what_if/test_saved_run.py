@@ -7,7 +7,7 @@ import pytest
 from replay.errors import ReplayError
 from replay.explore.saved import SavedRun, save, saved_run
 from replay.logs.open_log import open_log
-from replay.what_if.changes import Changes
+from replay.what_if.changes import WhatIfChanges
 from replay.what_if.continuing import what_if
 from replay.what_if.incident import Incident, SavedBy
 from replay.what_if.saved_run import incident_of
@@ -38,7 +38,7 @@ def read(path: Path) -> Incident:
 
 def test_saved_run_is_repeated_exactly(tmp_path: Path) -> None:
     run = saved(tmp_path / "run", *INPUTS)
-    answer, continued = what_if(read(tmp_path / "run"), Changes())
+    answer, continued = what_if(read(tmp_path / "run"), WhatIfChanges())
     assert continued.cluster.digest() == run.digest
     assert answer.effect == answer.fidelity.differences == []
     assert read(tmp_path / "run").not_repeated is None
@@ -51,7 +51,7 @@ def test_input_is_found_by_the_event_that_shows_it(tmp_path: Path) -> None:
         one for one in incident.causes if isinstance(one.what, CrashBroker) and one.what.broker == 1
     ]
     assert incident.times[crash.seq] > crash.at_ms + 5_000
-    answer = what_if(incident, Changes(drop=(crash.seq,)))[0]
+    answer = what_if(incident, WhatIfChanges(drop=(crash.seq,)))[0]
     assert answer.control["t", 0].leader == 2
     assert answer.changed["t", 0].isr == (1, 2)
 
@@ -59,9 +59,9 @@ def test_input_is_found_by_the_event_that_shows_it(tmp_path: Path) -> None:
 def test_continued_run_is_saved_and_continued_again(tmp_path: Path) -> None:
     saved(tmp_path / "run", *INPUTS)
     incident = read(tmp_path / "run")
-    _, continued = what_if(incident, Changes(crash=("broker=3@60",)))
+    _, continued = what_if(incident, WhatIfChanges(crash=("broker=3@60",)))
     (log,) = save_continued(continued, incident, "run", tmp_path / "continued")
-    _, again = what_if(read(log), Changes())
+    _, again = what_if(read(log), WhatIfChanges())
     assert again.cluster.digest() == continued.cluster.digest()
 
 
@@ -84,7 +84,7 @@ def test_run_that_this_version_does_not_repeat_has_the_states_of_its_log(tmp_pat
         save(run, tmp_path / "run")
     incident = read(tmp_path / "run" / "refold-100-run-1")
     assert incident.not_repeated == SavedBy(run.version, run.core)
-    answer = what_if(incident, Changes())[0]
+    answer = what_if(incident, WhatIfChanges())[0]
     assert answer.happened["payments", 0].isr == (1,)
     assert answer.control["payments", 0].isr == (1, 2)
     assert "payments-0" in {one.partition for one in answer.fidelity.differences}

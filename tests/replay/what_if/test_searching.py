@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from replay.logs.open_log import open_log
-from replay.what_if.causes import BrokerUnregistered, Cause
-from replay.what_if.changes import Changes, apply_changes
+from replay.what_if.causes import BrokerUnregistered, ExternalCause
+from replay.what_if.changes import WhatIfChanges, apply_changes
 from replay.what_if.conditions import condition_of
 from replay.what_if.describing import event_texts
 from replay.what_if.incident import Incident
@@ -27,17 +27,17 @@ def curve_of(
     condition: str,
     branches: int = 12,
     workers: int = 1,
-    changes: Changes | None = None,
+    changes: WhatIfChanges | None = None,
 ) -> LikelihoodCurve:
     search = Search(condition_of(condition, incident), branches, 12, 7, workers)
-    return point_of_no_return(incident, apply_changes(incident, changes or Changes()), search)
+    return point_of_no_return(incident, apply_changes(incident, changes or WhatIfChanges()), search)
 
 
-def gone(cause: Cause, broker: int) -> bool:
+def gone(cause: ExternalCause, broker: int) -> bool:
     return isinstance(cause.what, BrokerUnregistered) and cause.what.broker == broker
 
 
-def requested(cause: Cause) -> bool:
+def requested(cause: ExternalCause) -> bool:
     return isinstance(cause.what, ElectLeaders)
 
 
@@ -85,7 +85,7 @@ def test_likelihood_jumps_at_the_planted_event(
     begun: Scenario,
     inputs: tuple[Input, ...],
     condition: str,
-    decisive: Callable[[Cause], bool],
+    decisive: Callable[[ExternalCause], bool],
     tmp_path: Path,
 ) -> None:
     incident = incident_at(log_of_run(tmp_path, begun, *inputs))
@@ -130,15 +130,15 @@ def test_condition_that_nothing_affects_has_no_jump() -> None:
 @pytest.mark.parametrize(
     ("changes", "since"),
     [
-        pytest.param(Changes(drop=(90,)), 89, id="the last replica does not fail"),
+        pytest.param(WhatIfChanges(drop=(90,)), 89, id="the last replica does not fail"),
         pytest.param(
-            Changes(set=("orders:unclean.leader.election.enable=true",), begin=89),
+            WhatIfChanges(set=("orders:unclean.leader.election.enable=true",), begin=89),
             110,
             id="another replica is elected",
         ),
     ],
 )
-def test_moments_after_a_change_have_it(changes: Changes, since: int) -> None:
+def test_moments_after_a_change_have_it(changes: WhatIfChanges, since: int) -> None:
     incident = incident_at(INCIDENTS / "unclean-election")
     curve = curve_of(incident, "orders-3 offline", 4, changes=changes)
     later = [one.likelihood for one in curve.points if since <= one.seq < 127]
@@ -149,7 +149,7 @@ def test_moments_after_a_change_have_it(changes: Changes, since: int) -> None:
 def test_delayed_event_has_no_effect_before_its_new_time() -> None:
     path = INCIDENTS / "unclean-election"
     incident = incident_at(path)
-    changes = Changes(delay=("90=4s",))
+    changes = WhatIfChanges(delay=("90=4s",))
     curve = curve_of(incident, "orders-3 offline", 8, changes=changes)
     jump = curve.jumps[0]
     assert jump.seq == 103

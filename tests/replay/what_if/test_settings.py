@@ -5,9 +5,9 @@ import pytest
 from controller.core.configuration import Configuration
 from replay.errors import ReplayError
 from replay.what_if.settings import first_settings, with_setting
-from replay.what_if.starting import Settings
+from replay.what_if.starting import SettingOverrides
 
-GIVEN = Settings(Configuration(broker_id=100))
+GIVEN = SettingOverrides(Configuration(broker_id=100))
 
 
 def test_setting_of_the_controller_is_parsed() -> None:

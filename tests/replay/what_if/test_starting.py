@@ -5,8 +5,13 @@ from pathlib import Path
 import pytest
 
 from controller.core import znodes
-from replay.what_if.causes import BrokerRegistered, BrokerUnregistered, Cause, ControllerGone
-from replay.what_if.changes import Changes, apply_changes
+from replay.what_if.causes import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    ControllerGone,
+    ExternalCause,
+)
+from replay.what_if.changes import WhatIfChanges, apply_changes
 from replay.what_if.starting import (
     REGISTERS_AFTER_MS,
     START_MS,
@@ -26,9 +31,9 @@ from tests.replay.what_if.simulated import incident_at
 INCIDENTS = Path(__file__).parents[2] / "incidents"
 
 
-def continuation(name: str, seq: int, changes: Changes | None = None) -> Continuation:
+def continuation(name: str, seq: int, changes: WhatIfChanges | None = None) -> Continuation:
     incident = incident_at(INCIDENTS / name)
-    changed = apply_changes(incident, changes or Changes())
+    changed = apply_changes(incident, changes or WhatIfChanges())
     return continuation_after(incident, seq, changed.causes, changed.settings, incident.end_ms)
 
 
@@ -64,8 +69,8 @@ def test_failed_broker_crashes_and_its_session_ends_when_it_ended() -> None:
 def test_end_of_a_broker_that_is_down_and_start_of_one_that_runs_do_nothing() -> None:
     alive = continuation("broker-crash", 66)
     end, start = (
-        Cause(900, 90_000, BrokerUnregistered(2, 900, 90_000)),
-        Cause(800, 80_000, BrokerRegistered(1)),
+        ExternalCause(900, 90_000, BrokerUnregistered(2, 900, 90_000)),
+        ExternalCause(800, 80_000, BrokerRegistered(1)),
     )
     assert inputs_of(alive, [start]) == ()
     assert len(inputs_of(alive, [end, end])) == 2
@@ -82,8 +87,8 @@ def test_shutdown_in_progress_goes_on() -> None:
 
 def test_controlled_shutdown_takes_as_long_as_in_the_log() -> None:
     begun = continuation("controlled-shutdown", incident_at(INCIDENTS / "broker-crash").first_seq)
-    gone = Cause(70, 5_000, BrokerUnregistered(1, 72, 7_000, is_controlled=True))
-    back = Cause(90, 20_000, BrokerRegistered(1))
+    gone = ExternalCause(70, 5_000, BrokerUnregistered(1, 72, 7_000, is_controlled=True))
+    back = ExternalCause(90, 20_000, BrokerRegistered(1))
     (stop,) = inputs_of(begun, [gone, back])
     assert stop == StopBroker(
         5_000 + begun.shift_ms, 1, restart_after_ms=12_000, closes_after_ms=2_000
@@ -92,7 +97,7 @@ def test_controlled_shutdown_takes_as_long_as_in_the_log() -> None:
 
 def test_stock_controller_is_absent_for_as_long_as_in_the_log() -> None:
     begun = continuation("broker-crash", incident_at(INCIDENTS / "broker-crash").first_seq)
-    gone = Cause(70, 5_000, ControllerGone("refold 1", absent_ms=3_000))
+    gone = ExternalCause(70, 5_000, ControllerGone("refold 1", absent_ms=3_000))
     kill, _ = inputs_of(begun, [gone])
     assert isinstance(kill, KillController)
     assert kill.restart_after_ms == 3_000
@@ -118,7 +123,7 @@ def test_failed_log_directory_has_failed_at_the_start() -> None:
 
 
 def test_configuration_of_a_topic_is_merged() -> None:
-    changes = Changes(set=("orders:min.insync.replicas=2",))
+    changes = WhatIfChanges(set=("orders:min.insync.replicas=2",))
     found = continuation("unclean-election", 60, changes).scenario
     config = found.znodes[znodes.topic_config_path("orders")].encode()
     assert znodes.read_config("", config)["min.insync.replicas"] == "2"

@@ -17,7 +17,7 @@ from replay.world.observer import Observer
 from replay.world.scenario import BrokerSpec, Scenario, TopicSpec
 from replay.world.scheduler import SECOND, Scheduler
 from replay.world.start_state import start_state
-from replay.world.zookeeper_client import ZooKeeperClient
+from replay.world.zookeeper_client import ProcessSession
 
 ID = 100
 TIME_OUT_S = SOCKET_TIMEOUT_US // SECOND
@@ -35,7 +35,7 @@ class ObedientBroker:
         self.process = f"broker {number}"
         self.requests: list[ControlRequest] = []
         self.answers = True
-        self.zookeeper = ZooKeeperClient(world.scheduler, world.network, self.process, self)
+        self.zookeeper = ProcessSession(world.scheduler, world.network, self.process, self)
 
     def start(self) -> None:
         """Register and listen."""

@@ -14,10 +14,10 @@ from replay.world.requests import (
     GetData,
     Multi,
     MultiRead,
+    OperationResult,
     Read,
     Reply,
     Request,
-    Result,
     SetWatches,
     Stat,
     Sync,
@@ -146,7 +146,7 @@ class Packet:
         """The rest of a reply, after its xid."""
         zxid, error = self.long_number(), self.number()
         if error:
-            return Reply(zxid, (Result(error),))
+            return Reply(zxid, (OperationResult(error),))
         if opcode in (MULTI, MULTI_READ):
             return Reply(zxid, tuple(self.multi_results()))
         return Reply(zxid, (self.result(opcode),))
@@ -158,30 +158,32 @@ class Packet:
         self.number()
         return WatchFired(self._string(), change, zxid)
 
-    def multi_results(self) -> list[Result]:
-        results: list[Result] = []
+    def multi_results(self) -> list[OperationResult]:
+        results: list[OperationResult] = []
         while True:
             opcode, done = self._unpack(">i?i")[:2]
             if done:
                 return results
-            results.append(Result(self.number()) if opcode == FAILED else self.result(opcode))
+            results.append(
+                OperationResult(self.number()) if opcode == FAILED else self.result(opcode)
+            )
 
-    def result(self, opcode: int) -> Result:
+    def result(self, opcode: int) -> OperationResult:
         match opcode:
             case _ if opcode == CREATE_2:
-                return Result(path=self._string(), stat=self._stat())
+                return OperationResult(path=self._string(), stat=self._stat())
             case _ if opcode in (SET_DATA, EXISTS):
-                return Result(stat=self._stat())
+                return OperationResult(stat=self._stat())
             case _ if opcode == GET_DATA:
-                return Result(data=self._buffer(), stat=self._stat())
+                return OperationResult(data=self._buffer(), stat=self._stat())
             case _ if opcode == GET_CHILDREN:
-                return Result(children=self._names())
+                return OperationResult(children=self._names())
             case _ if opcode == GET_CHILDREN_2:
-                return Result(children=self._names(), stat=self._stat())
+                return OperationResult(children=self._names(), stat=self._stat())
             case _ if opcode == SYNC:
-                return Result(path=self._string())
+                return OperationResult(path=self._string())
             case _:
-                return Result()
+                return OperationResult()
 
     def _stat(self) -> Stat:
         return Stat(*self._unpack(">qqqqiiiqiiq"))

@@ -6,11 +6,11 @@ from controller.core.operations import OK
 from controller.zookeeper.session import SessionSettings
 from replay.world.ensemble.ensemble import Ensemble
 from replay.world.network import Delivery, Network
-from replay.world.requests import Reply, Request, Result
+from replay.world.requests import OperationResult, Reply, Request
 from replay.world.scheduler import MS, ProcessClock, Scheduler
 from replay.world.session_driver import SessionDriver
 from replay.world.zookeeper import ZooKeeper
-from replay.world.zookeeper_client import ZooKeeperClient
+from replay.world.zookeeper_client import ProcessSession
 
 
 class Process:
@@ -38,7 +38,7 @@ class Broker(Process):
         super().__init__(world, process)
         self.happened: list[object] = []
         self.replies: list[Reply | None] = []
-        self.client = ZooKeeperClient(self.clock, world.network, process, self, timeout_ms)
+        self.client = ProcessSession(self.clock, world.network, process, self, timeout_ms)
 
     def session_started(self, session: int) -> None:
         self.happened.append(("started", session))
@@ -55,7 +55,7 @@ class Broker(Process):
     def watch_fired(self, event: WatchFired) -> None:
         self.happened.append((event.change, event.path))
 
-    def ask(self, request: Request, wait_ms: int = 10) -> Result | None:
+    def ask(self, request: Request, wait_ms: int = 10) -> OperationResult | None:
         """The last result of a request; None if there is no reply in that time, or none at all."""
         self.replies.clear()
         self.client.submit(request, self.replies.append)
@@ -149,6 +149,6 @@ class SmallWorld:
         self.delivered.append(delivery)
 
 
-def succeeded(result: Result | None) -> bool:
+def succeeded(result: OperationResult | None) -> bool:
     """Whether a request was answered without an error."""
     return result is not None and result.error == OK

@@ -30,9 +30,9 @@ from replay.world.requests import (
     GetData,
     Multi,
     MultiRead,
+    OperationResult,
     Reply,
     Request,
-    Result,
     SetWatches,
     Stat,
     Sync,
@@ -210,7 +210,7 @@ class Conformance(RuleBasedStateMachine):
         results = tuple(self.comparable_result(one) for one in reply.results)
         return Reply(reply.zxid - self.zxid_before, results)
 
-    def comparable_result(self, result: Result) -> Result:
+    def comparable_result(self, result: OperationResult) -> OperationResult:
         stat = result.stat
         return structs.replace(result, stat=stat and comparable_stat(stat, self.zxid_before))
 

@@ -47,7 +47,7 @@ class RecordingObserver(Observer):
     def run_ended(self, process: str, reason: str) -> None:
         self.lines.append(f"{process} ended: {reason}")
 
-    def acted(self, process: str, act: int, what: str) -> None:
+    def controller_acted(self, process: str, act: int, what: str) -> None:
         assert act == len(self.acts) + 1
         self.acts.append(what)
 

@@ -51,7 +51,7 @@ def test_message_arrives_before_the_end_of_its_connection() -> None:
 def test_held_message_of_a_closed_connection_reaches_no_process_that_has_ended_since() -> None:
     """The sender has closed the connection, and the receiver does not know it yet."""
     world = TwoProcesses()
-    world.network.hold("a", "b")
+    world.network.hold_messages("a", "b")
     world.connection.send(1)
     world.connection.close()
     world.wait()
@@ -64,7 +64,7 @@ def test_held_message_of_a_closed_connection_reaches_no_process_that_has_ended_s
 
 def test_held_message_of_a_process_that_has_ended_arrives() -> None:
     world = TwoProcesses()
-    world.network.hold("a", "b")
+    world.network.hold_messages("a", "b")
     world.connection.send(1)
     world.network.end_process("a")
     world.wait()
@@ -75,13 +75,13 @@ def test_held_message_of_a_process_that_has_ended_arrives() -> None:
 
 def test_held_link_accepts_connections_only_if_the_network_works() -> None:
     world, third = TwoProcesses(), RecordingEndpoint()
-    world.network.hold("a", "b", accepts=True)
+    world.network.hold_messages("a", "b", accepts=True)
     world.network.connect("a", "b", third)
     world.wait()
     third.connections[0].send(1)
     world.wait()
     assert world.b.learned == []
-    world.network.hold("a", "b")
+    world.network.hold_messages("a", "b")
     world.network.connect("a", "b", third)
     world.wait()
     assert third.learned == ["ended"]
@@ -92,7 +92,7 @@ def test_held_link_accepts_connections_only_if_the_network_works() -> None:
 
 def test_reset_ends_a_connection_whose_other_side_has_closed_it() -> None:
     world = TwoProcesses()
-    world.network.hold("a", "b")
+    world.network.hold_messages("a", "b")
     world.connection.close()
     world.wait()
     world.network.reset("a", "b")

@@ -25,8 +25,8 @@ from replay.world.requests import (
     GetChildren,
     GetData,
     Multi,
+    OperationResult,
     Request,
-    Result,
 )
 from replay.world.zookeeper import ZooKeeper
 
@@ -40,7 +40,7 @@ class Client:
         self.world = world
         self.session = world.create_session()
 
-    def ask(self, request: Request, now_ms: int = NOW_MS) -> Result:
+    def ask(self, request: Request, now_ms: int = NOW_MS) -> OperationResult:
         return self.world.apply(self.session, request, now_ms).result
 
     def ask_all(self, *operations: Create | SetData | Delete | Check) -> list[int]:

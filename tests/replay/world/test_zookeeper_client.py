@@ -91,7 +91,7 @@ def test_client_presumes_nothing_and_learns_the_end_of_its_session_from_a_server
 def test_half_open_connection_is_closed_after_two_thirds_of_the_timeout() -> None:
     world, broker, _ = start()
     broker.take()
-    world.network.hold("zookeeper", "broker 1")
+    world.network.hold_messages("zookeeper", "broker 1")
     world.wait(11_900)
     assert broker.take() == []
     world.wait(200)

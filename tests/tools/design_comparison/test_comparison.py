@@ -11,7 +11,7 @@ from replay.world.inputs import CutConnection
 from tools.design_comparison import page
 from tools.design_comparison.__main__ import main
 from tools.design_comparison.broker_failure import TITLES
-from tools.design_comparison.charts import bars, charts, lines
+from tools.design_comparison.charts import bar_chart, charts, lines
 from tools.design_comparison.comparison import DesignComparison, compare, run_seeds
 from tools.design_comparison.meter import Measurements, Operations
 from tools.design_comparison.scenarios import FAULTS, FIRST_FAULT_MS, drawn, kind_of
@@ -108,7 +108,7 @@ def test_table_of_failures_says_where_the_time_is_not_measured(compared: DesignC
 
 
 def test_longer_bars_and_higher_points_are_larger_values() -> None:
-    chart = bars("t", {"g": [1, 4]})
+    chart = bar_chart("t", {"g": [1, 4]})
     widths = [float(one) for one in re.findall(r'width="([\d.]+)" height="12"', chart)[2:]]
     assert widths[1] == pytest.approx(4 * widths[0], rel=0.01)
     points = re.search(r'points="([^"]+)"', lines("t", "x", {"a": [(10, 1), (1000, 100)]}))

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from controller.kafka_0_8.configuration import BrokerConfiguration
-from controller.kafka_0_8_broker.problems import Tree
+from controller.kafka_0_8_broker.problems import ClusterZnodes
 from controller.kafka_0_8_broker.status import ClusterStatus, status_of
 from tools.kafka_0_8 import broker_command, options
 from tools.kafka_0_8.cli import app, produce, text_of
@@ -167,7 +167,7 @@ def test_status_shows_unreadable_content_as_unreadable_and_names_the_problems() 
         "/brokers/topics/t/0/replicas": b"2",
         "/brokers/topics/t/1": b"",
     }
-    lines = text_of(status_of(Tree(contents))).splitlines()
+    lines = text_of(status_of(ClusterZnodes(contents))).splitlines()
     assert lines[:5] == [
         "broker 1 at an unreadable address",
         "broker 2 at host2:9092",
@@ -197,7 +197,7 @@ def test_status_with_denied_znodes_is_complete_otherwise_and_exits_with_1(
         "/brokers/state/2": b"8",
     }
     readable = {path: one for path, one in contents.items() if path not in denied}
-    status = status_of(Tree(readable, denied))
+    status = status_of(ClusterZnodes(readable, denied))
     asyncio = SimpleNamespace(run=lambda awaitable: _closed(awaitable, status))
     monkeypatch.setattr(options, "asyncio", asyncio)
     code, output, error = run("status", "--zookeeper", "localhost")
@@ -234,9 +234,13 @@ def test_status_counts_the_requests_of_a_queue(requests: int, text: str) -> None
         "/brokers/state/1",
         *(f"/brokers/state/1/request-000000000{i}" for i in range(requests)),
     ]
-    found = text_of(status_of(Tree(dict.fromkeys(["/brokers", "/brokers/state", *paths], b""))))
+    found = text_of(
+        status_of(ClusterZnodes(dict.fromkeys(["/brokers", "/brokers/state", *paths], b"")))
+    )
     assert f"queue of broker 1: {text}" in found
 
 
 def test_status_without_a_cluster_says_so() -> None:
-    assert text_of(status_of(Tree({}))).startswith("no cluster: there is no znode /brokers here")
+    assert text_of(status_of(ClusterZnodes({}))).startswith(
+        "no cluster: there is no znode /brokers here"
+    )

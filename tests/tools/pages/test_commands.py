@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from replay.cli.main import app
 from tools.pages import ROOT
-from tools.pages.commands import helps
+from tools.pages.commands import command_helps
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/runbooks/*.md")])
 REFOLD = get_command(app)
@@ -73,7 +73,7 @@ def test_missing_command_or_option_is_found() -> None:
 
 
 def test_lists_of_commands_show_each_line_in_whole_on_80_columns() -> None:
-    texts = [one.text for one in helps(_OF_80_COLUMNS) if "\nCommands:\n" in one.text]
+    texts = [one.text for one in command_helps(_OF_80_COLUMNS) if "\nCommands:\n" in one.text]
     lines = [line for text in texts for line in text.partition("\nCommands:\n")[2].splitlines()]
     assert len(lines) > len(texts)
     assert [line for line in lines if not line.endswith(".") or line.endswith("...")] == []
@@ -82,7 +82,7 @@ def test_lists_of_commands_show_each_line_in_whole_on_80_columns() -> None:
 def test_help_shows_no_types_of_python() -> None:
     typed = [
         (one.words, line)
-        for one in helps()
+        for one in command_helps()
         for line in one.text.splitlines()
         if re.search(r" <[^>]+>(?: |$)", line)
     ]
@@ -90,7 +90,7 @@ def test_help_shows_no_types_of_python() -> None:
 
 
 def test_help_of_every_command_explains_the_exit_status() -> None:
-    texts = {one.words: one.text for one in helps()}
+    texts = {one.words: one.text for one in command_helps()}
     groups = {words[:-1] for words in texts}
     silent = [
         words

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from tools.pages import ROOT
-from tools.pages.commands import helps
+from tools.pages.commands import command_helps
 from tools.pages.manual import page
 
 needs_man = pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
@@ -21,7 +21,7 @@ def test_manual_shows_the_help_of_every_command_without_warnings() -> None:
         check=True,
     )
     assert done.stderr == ""
-    for help in helps():
+    for help in command_helps():
         assert f"Usage: {' '.join(help.words)} " in done.stdout
 
 

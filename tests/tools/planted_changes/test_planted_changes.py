@@ -10,9 +10,9 @@ import pytest
 
 from tools.mutations.errors import MutationError
 from tools.mutations.functions import functions_of
-from tools.mutations.rules import Rule, Value
+from tools.mutations.rules import MutationRule, Value
 from tools.planted_changes.planting import PlantedChange, changed_copy, planted
-from tools.planted_changes.verdicts import Outcome, Verdict, outcome_of, table
+from tools.planted_changes.verdicts import PlantedOutcome, Verdict, outcome_of, table
 
 ROOT = Path(__file__).parents[3]
 MODULE = '''"""A rule."""
@@ -33,7 +33,7 @@ def after() -> int:
     return 1
 '''
 CHANGE = PlantedChange(Path("controller/core/election.py"), "", "imbalanced", frozenset({7, 8}))
-RULE = Rule(rule="a rule", function="election.imbalanced", mutant="m", diff="preferred")
+RULE = MutationRule(rule="a rule", function="election.imbalanced", mutant="m", diff="preferred")
 
 
 def group(base: str, head: str = "", *, is_harmless: bool = False) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def plant(tree: Path, rule: Rule) -> PlantedChange:
+def plant(tree: Path, rule: MutationRule) -> PlantedChange:
     path = tree / "controller/core/rule.py"
     if rule.value:
         return planted(rule, Value(path, "controller.core.rule", rule.value), tree)
@@ -76,22 +76,24 @@ def plant(tree: Path, rule: Rule) -> PlantedChange:
 
 
 def test_mutant_changes_one_place_of_the_function(tree: Path) -> None:
-    rule = Rule(rule="r", function="Rule.limit", mutant="compare: count < 3 -> count <= 3")
+    rule = MutationRule(rule="r", function="Rule.limit", mutant="compare: count < 3 -> count <= 3")
     change = plant(tree, rule)
     assert change.text == MODULE.replace("count < 3", "count <= 3")
     assert change.file_in_core == "rule.py"
 
 
 def test_expression_is_replaced_where_the_function_has_it(tree: Path) -> None:
-    rule = Rule(rule="r", function="Rule.limit", expression="count<3", becomes="count != 3")
+    rule = MutationRule(rule="r", function="Rule.limit", expression="count<3", becomes="count != 3")
     change = plant(tree, rule)
     assert change.text == MODULE.replace("count < 3", "count != 3")
     with pytest.raises(MutationError, match="has 0 times 'count > 3'"):
-        plant(tree, Rule(rule="r", function="Rule.limit", expression="count > 3", becomes="0"))
+        plant(
+            tree, MutationRule(rule="r", function="Rule.limit", expression="count > 3", becomes="0")
+        )
 
 
 def test_body_calls_the_unchanged_function(tree: Path) -> None:
-    rule = Rule(rule="r", function="Rule.limit", body="return unchanged(self, count) + 1")
+    rule = MutationRule(rule="r", function="Rule.limit", body="return unchanged(self, count) + 1")
     content: dict[str, Any] = {}
     change = plant(tree, rule)
     exec(change.text, content)
@@ -100,7 +102,7 @@ def test_body_calls_the_unchanged_function(tree: Path) -> None:
 
 
 def test_lines_of_the_unchanged_function_are_not_the_change(tree: Path) -> None:
-    change = plant(tree, Rule(rule="r", function="Rule.limit", result="result + 1"))
+    change = plant(tree, MutationRule(rule="r", function="Rule.limit", result="result + 1"))
     lines = change.text.splitlines()
     changed = [lines[number - 1].strip() for number in sorted(change.lines)]
     assert changed[0].startswith("def limit")
@@ -112,14 +114,14 @@ def test_lines_of_the_unchanged_function_are_not_the_change(tree: Path) -> None:
 
 
 def test_value_is_replaced_after_its_assignment(tree: Path) -> None:
-    change = plant(tree, Rule(rule="r", value="STEPS", becomes="old[::-1]"))
+    change = plant(tree, MutationRule(rule="r", value="STEPS", becomes="old[::-1]"))
     content: dict[str, Any] = {}
     exec(change.text, content)
     assert content["STEPS"] == (2, 1)
 
 
 def test_changed_copy_has_the_change_and_the_other_packages(tree: Path) -> None:
-    change = plant(tree, Rule(rule="r", value="STEPS", becomes="()"))
+    change = plant(tree, MutationRule(rule="r", value="STEPS", becomes="()"))
     changed_copy(tree, tree / "head", change)
     assert (tree / "head/controller/core/rule.py").read_text() == change.text
     assert (tree / "head/replay").is_dir()
@@ -132,42 +134,44 @@ def test_changed_copy_has_the_change_and_the_other_packages(tree: Path) -> None:
 @pytest.mark.parametrize(
     ("found", "outcome"),
     [
-        (report(group("preferred replica leader election")), Outcome.FOUND),
-        (report(group("", "preferred")), Outcome.FOUND),
-        (report(group("broker failure"), uncovered=[uncovered()]), Outcome.OTHER_RULE),
-        (report(uncovered=[uncovered()]), Outcome.UNCOVERED),
-        (report(uncovered=[uncovered(8)]), Outcome.UNCOVERED),
-        (report(uncovered=[uncovered(99, side="base")]), Outcome.UNCOVERED),
-        (report(uncovered=[uncovered(9)]), Outcome.MISSED),
-        (report(uncovered=[uncovered(name="other")]), Outcome.MISSED),
-        (report(one_sided=[one_sided(8)]), Outcome.ONE_SIDED),
-        (report(one_sided=[one_sided(9)]), Outcome.MISSED),
-        (report(undistinguished=[uncovered(7)]), Outcome.UNDISTINGUISHED),
-        (report(undistinguished=[uncovered(7, name="other")]), Outcome.MISSED),
-        (report(nondeterminism=["head"]), Outcome.FOUND),
-        (report(group("preferred", is_harmless=True)), Outcome.MISSED),
-        (report(), Outcome.MISSED),
-        (report(errors=["head failed"]), Outcome.FAILED),
-        (report(errors=["head: preferred never ends"]), Outcome.FOUND),
-        (report(group("preferred"), errors=["head failed"]), Outcome.FOUND),
+        (report(group("preferred replica leader election")), PlantedOutcome.FOUND),
+        (report(group("", "preferred")), PlantedOutcome.FOUND),
+        (report(group("broker failure"), uncovered=[uncovered()]), PlantedOutcome.OTHER_RULE),
+        (report(uncovered=[uncovered()]), PlantedOutcome.UNCOVERED),
+        (report(uncovered=[uncovered(8)]), PlantedOutcome.UNCOVERED),
+        (report(uncovered=[uncovered(99, side="base")]), PlantedOutcome.UNCOVERED),
+        (report(uncovered=[uncovered(9)]), PlantedOutcome.MISSED),
+        (report(uncovered=[uncovered(name="other")]), PlantedOutcome.MISSED),
+        (report(one_sided=[one_sided(8)]), PlantedOutcome.ONE_SIDED),
+        (report(one_sided=[one_sided(9)]), PlantedOutcome.MISSED),
+        (report(undistinguished=[uncovered(7)]), PlantedOutcome.UNDISTINGUISHED),
+        (report(undistinguished=[uncovered(7, name="other")]), PlantedOutcome.MISSED),
+        (report(nondeterminism=["head"]), PlantedOutcome.FOUND),
+        (report(group("preferred", is_harmless=True)), PlantedOutcome.MISSED),
+        (report(), PlantedOutcome.MISSED),
+        (report(errors=["head failed"]), PlantedOutcome.FAILED),
+        (report(errors=["head: preferred never ends"]), PlantedOutcome.FOUND),
+        (report(group("preferred"), errors=["head failed"]), PlantedOutcome.FOUND),
     ],
 )
-def test_planted_change_is_found_named_or_missed(found: dict[str, Any], outcome: Outcome) -> None:
+def test_planted_change_is_found_named_or_missed(
+    found: dict[str, Any], outcome: PlantedOutcome
+) -> None:
     assert outcome_of(RULE, CHANGE, found, is_innocuous=False)[0] is outcome
 
 
 @pytest.mark.parametrize(
     ("found", "outcome"),
     [
-        (report(), Outcome.CLEAN),
-        (report(uncovered=[uncovered()]), Outcome.CLEAN),
-        (report(group("a rule", is_harmless=True)), Outcome.CLEAN),
-        (report(undistinguished=[uncovered()]), Outcome.CLEAN),
-        (report(group("a rule")), Outcome.FALSE_ALARM),
-        (report(nondeterminism=["head"]), Outcome.FALSE_ALARM),
+        (report(), PlantedOutcome.CLEAN),
+        (report(uncovered=[uncovered()]), PlantedOutcome.CLEAN),
+        (report(group("a rule", is_harmless=True)), PlantedOutcome.CLEAN),
+        (report(undistinguished=[uncovered()]), PlantedOutcome.CLEAN),
+        (report(group("a rule")), PlantedOutcome.FALSE_ALARM),
+        (report(nondeterminism=["head"]), PlantedOutcome.FALSE_ALARM),
     ],
 )
-def test_outcome_of_an_innocuous_change(found: dict[str, Any], outcome: Outcome) -> None:
+def test_outcome_of_an_innocuous_change(found: dict[str, Any], outcome: PlantedOutcome) -> None:
     assert outcome_of(RULE, CHANGE, found, is_innocuous=True)[0] is outcome
 
 
@@ -178,8 +182,8 @@ def test_rules_that_differ_are_named_once_in_both_versions() -> None:
 
 
 def test_table_ends_with_what_is_not_found_and_the_counts() -> None:
-    found = Verdict("first", "election.one", "rule", Outcome.FOUND, ("rule",))
-    missed = Verdict("second", "election.other", "expected rule", Outcome.MISSED)
+    found = Verdict("first", "election.one", "rule", PlantedOutcome.FOUND, ("rule",))
+    missed = Verdict("second", "election.other", "expected rule", PlantedOutcome.MISSED)
     assert table([found, missed]).splitlines() == [
         "change  outcome                   rules that differ",
         "first   found                     rule",

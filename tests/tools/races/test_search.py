@@ -10,8 +10,8 @@ from replay.explore.generators.attempt import Case, ViolationFound
 from replay.explore.invariants.invariant import Violation
 from replay.explore.saved import read_run
 from tests.races.catalogue import DEFECTS
-from tools.races.search import Searchers, SearchResult, confirm
-from tools.races.table import Row, line, write_table
+from tools.races.search import RaceSearchResult, Searchers, confirm
+from tools.races.table import RaceRow, line, write_table
 
 
 def test_worker_plants_the_defect_that_it_shrinks() -> None:
@@ -41,16 +41,16 @@ def test_found_race_is_saved_with_the_log_of_the_defect(tmp_path: Path) -> None:
 
 
 def test_race_that_is_not_found_shows_how_many_runs_had_what_it_needs() -> None:
-    row = Row.from_search(
-        "R5", SearchResult(runs=40, reached=3, seconds=60, others={"isrs-full": 2}), None
+    row = RaceRow.from_search(
+        "R5", RaceSearchResult(runs=40, reached=3, seconds=60, others={"isrs-full": 2}), None
     )
     assert not row.found
     assert line(row) == "| R5 | no |  |  | 40 | 60.0 |  | 3 | isrs-full 2 |  |"
 
 
 def test_race_that_is_not_found_shows_what_was_broken_instead() -> None:
-    row = Row.from_search(
-        "R5", SearchResult(runs=40, reached=3, seconds=60, instead={"isrs-full": 2}), None
+    row = RaceRow.from_search(
+        "R5", RaceSearchResult(runs=40, reached=3, seconds=60, instead={"isrs-full": 2}), None
     )
     assert line(row) == (
         "| R5 | no: isrs-full broken instead |  |  | 40 | 60.0 |  | 3 |  | isrs-full 2 |"
@@ -71,7 +71,7 @@ def test_only_a_listed_invariant_in_a_run_with_what_the_race_needs_shows_the_rac
     directed = DEFECTS["R5"].directed
     assert directed is not None
     found = ViolationFound(Case(*directed(), "random", 1), Violation(invariant, 5, "/x", "text"))
-    result = SearchResult()
+    result = RaceSearchResult()
     assert confirm("R5", found, result, has_reached=has_reached) is is_shown
     assert result.instead == ({} if is_shown else {invariant: 1})
 
@@ -79,14 +79,14 @@ def test_only_a_listed_invariant_in_a_run_with_what_the_race_needs_shows_the_rac
 def test_found_race_has_its_invariant_and_strategy() -> None:
     case = Case(DEFECTS["R5"].directed()[0], (), "pct", 1)  # type: ignore[misc]
     violation = Violation("deposed-write-nothing", 5, "/x", "text")
-    row = Row.from_search("R5", SearchResult(7, 1, 2.04, case, violation), None)
+    row = RaceRow.from_search("R5", RaceSearchResult(7, 1, 2.04, case, violation), None)
     assert line(row) == "| R5 | yes | deposed-write-nothing | pct | 7 | 2.0 |  | 1 |  |  |"
 
 
 def test_table_of_a_page_is_replaced(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# Races\n\n| race | found |\n|---|---|\n| R1 | yes |\n\n- more\n")
-    write_table(page, [Row.from_search("R5", SearchResult(runs=40, seconds=60), None)])
+    write_table(page, [RaceRow.from_search("R5", RaceSearchResult(runs=40, seconds=60), None)])
     text = page.read_text()
     assert text.startswith("# Races\n\n| race | found | invariant |")
     assert text.endswith("|\n| R5 | no |  |  | 40 | 60.0 |  | 0 |  |  |\n\n- more\n")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from replay.agreement.results import DetailedTally, ExplainedDivergences
 from replay.shadow.summary import ShadowResult
 from tools.shadow import __main__ as command
-from tools.shadow.incident import Outcome
+from tools.shadow.incident import ShadowOutcome
 
 
 @pytest.fixture(autouse=True)
@@ -23,8 +23,8 @@ def logs_again() -> Iterator[None]:
 
 
 def printed(result: ShadowResult, monkeypatch: pytest.MonkeyPatch) -> Sequence[str]:
-    async def incident(*_: object) -> list[Outcome]:
-        return [Outcome(3, msgspec.to_builtins(result), [], [], Path())]
+    async def incident(*_: object) -> list[ShadowOutcome]:
+        return [ShadowOutcome(3, msgspec.to_builtins(result), [], [], Path())]
 
     monkeypatch.setattr(command, "shadow_incident", incident)
     app = Typer()

@@ -32,7 +32,7 @@ Read = list[tuple[int, str]]
 
 
 @dataclass
-class Result:
+class CommittedOffsetResult:
     """The observations of the demonstration. `ends`: the log end offset of each broker, before the
     leader died; `committed`: the last offset that consumers may read; `log`: the records at the
     end, by offset."""
@@ -90,9 +90,9 @@ def _last_offset(read: Read) -> int:
     return read[-1][0] if read else -1
 
 
-async def play(stage: Stage) -> Result:
+async def play(stage: Stage) -> CommittedOffsetResult:
     """Kill the leader while both followers lag. Raises TimeoutError, LabError, KafkaError."""
-    result = Result()
+    result = CommittedOffsetResult()
     replicas = brokers(stage, LEADER, SUCCESSOR, THIRD)
     leader = replicas[0]
     await create(stage, {TOPIC: (LEADER, SUCCESSOR, THIRD)}, **{"min.insync.replicas": "2"})
@@ -125,7 +125,7 @@ async def play(stage: Stage) -> Result:
 
 
 async def _write_on_leader_alone(
-    stage: Stage, producer: AIOKafkaProducer, result: Result, reader: TopicReader
+    stage: Stage, producer: AIOKafkaProducer, result: CommittedOffsetResult, reader: TopicReader
 ) -> None:
     """Pause the followers and write a record with acks=1."""
     leader, *followers = brokers(stage, LEADER, SUCCESSOR, THIRD)

@@ -38,7 +38,7 @@ LEVELS = (Level(0), Level(1), Level("all"), Level("all", idempotent=True))
 SUCCESSORS = (CAUGHT_UP, LAGGING)
 
 
-class Row(NamedTuple):
+class ProducerRow(NamedTuple):
     """What became of the records of one producer. `acknowledged` is None with acks=0."""
 
     level: Level
@@ -50,11 +50,11 @@ class Row(NamedTuple):
     duplicated: int
 
 
-class Result(NamedTuple):
+class LeaderKilledResult(NamedTuple):
     """All producers, and the consumer: the number of records that it read, and those whose offset
     has another record in the log at the end, or that it read twice."""
 
-    rows: list[Row]
+    rows: list[ProducerRow]
     read: int
     unread: int
     inconsistent: list[RecordPosition]
@@ -71,7 +71,7 @@ class Result(NamedTuple):
             table.add_row(str(row.level), leader, *(str(one) for one in counts))
         return table
 
-    def row(self, level: Level, successor: int) -> Row:
+    def row(self, level: Level, successor: int) -> ProducerRow:
         """The row of a producer."""
         return next(one for one in self.rows if one[:2] == (level, successor))
 
@@ -104,7 +104,7 @@ def topic(level: Level, successor: int) -> str:
     return f"acks-{level.acks}{kind}-{successor}"
 
 
-async def play(stage: Stage) -> Result:
+async def play(stage: Stage) -> LeaderKilledResult:
     """Kill the leader of all topics. Raises TimeoutError, LabError."""
     topics = {
         topic(level, successor): (LEADER, successor, CAUGHT_UP + LAGGING - successor)
@@ -174,10 +174,10 @@ async def _kill_leader(stage: Stage, producers: dict[tuple[Level, int], Traffic]
     )
 
 
-async def _count(level: Level, successor: int, producer: Traffic) -> Row:
+async def _count(level: Level, successor: int, producer: Traffic) -> ProducerRow:
     lost = len(await producer.finish())
     acknowledged = producer.acknowledged if level.acks != 0 else None
-    return Row(
+    return ProducerRow(
         level,
         successor,
         producer.sent,
@@ -188,7 +188,9 @@ async def _count(level: Level, successor: int, producer: Traffic) -> Row:
     )
 
 
-async def _compare(stage: Stage, rows: list[Row], reader: TopicReader, topics: list[str]) -> Result:
+async def _compare(
+    stage: Stage, rows: list[ProducerRow], reader: TopicReader, topics: list[str]
+) -> LeaderKilledResult:
     """Compare what the consumer read with the logs at the end."""
     log = await read_all(stage.lab.bootstrap, *topics)
 
@@ -199,4 +201,6 @@ async def _compare(stage: Stage, rows: list[Row], reader: TopicReader, topics: l
     read = dict(reader.read)
     twice = {place for place in read if [one for one, _ in reader.read].count(place) > 1}
     other = {place for place, value in read.items() if log.get(place) != value}
-    return Result(rows, len(reader.read), len(log.keys() - read.keys()), sorted(twice | other))
+    return LeaderKilledResult(
+        rows, len(reader.read), len(log.keys() - read.keys()), sorted(twice | other)
+    )

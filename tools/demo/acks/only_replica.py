@@ -33,7 +33,7 @@ Log = dict[int, str]
 
 
 @dataclass
-class Outcome:
+class TopicOutcome:
     """The observations of a topic. `leader`: after the return of the replica that was not in sync;
     `refused`: why a record could not be written then; `logs`: before the death of the leader and at
     the end; `out_of_range`: the error of a consumer that continued at its position."""
@@ -60,10 +60,10 @@ class Outcome:
 
 
 @dataclass
-class Result:
+class OnlyReplicaResult:
     """Both topics."""
 
-    outcomes: dict[str, Outcome]
+    outcomes: dict[str, TopicOutcome]
 
     def table(self) -> Table:
         """One row for each topic."""
@@ -106,9 +106,9 @@ class Result:
             yield f"{UNCLEAN}: a consumer at the old end got {unclean.out_of_range or 'a record'}"
 
 
-async def play(stage: Stage) -> Result:
+async def play(stage: Stage) -> OnlyReplicaResult:
     """Kill the only in-sync replica of both topics. Raises TimeoutError, LabError, KafkaError."""
-    outcomes = {name: Outcome(name, name == UNCLEAN) for name in (CLEAN, UNCLEAN)}
+    outcomes = {name: TopicOutcome(name, name == UNCLEAN) for name in (CLEAN, UNCLEAN)}
     only, outside = brokers(stage, ONLY, OUTSIDE)
     for one in outcomes.values():
         config = {
@@ -142,10 +142,10 @@ async def play(stage: Stage) -> Result:
     stage.say(f"{only.name} is back; it leads {CLEAN} and follows in {UNCLEAN}")
     for one in outcomes.values():
         one.after = await _log(stage, one)
-    return Result(outcomes)
+    return OnlyReplicaResult(outcomes)
 
 
-async def _write(stage: Stage, one: Outcome, kind: str, count: int) -> None:
+async def _write(stage: Stage, one: TopicOutcome, kind: str, count: int) -> None:
     """Write records with acks=all."""
     values = [f"{kind} {number}" for number in range(count)]
     async with producing(stage.lab.bootstrap, "all") as producer:
@@ -153,12 +153,12 @@ async def _write(stage: Stage, one: Outcome, kind: str, count: int) -> None:
     one.acknowledged |= set(values)
 
 
-async def _log(stage: Stage, one: Outcome) -> Log:
+async def _log(stage: Stage, one: TopicOutcome) -> Log:
     found = await read_all(stage.lab.bootstrap, one.topic)
     return {place.offset: value.decode() for place, value in found.items()}
 
 
-async def _see_unavailable(stage: Stage, one: Outcome) -> None:
+async def _see_unavailable(stage: Stage, one: TopicOutcome) -> None:
     await until_led(stage, one.topic, -1)
     try:
         async with producing(stage.lab.bootstrap, "all", seconds=WRITE_SECONDS) as producer:
@@ -170,7 +170,7 @@ async def _see_unavailable(stage: Stage, one: Outcome) -> None:
     stage.say(f"{one.topic}: leader {one.leader}, ISR {state['isr']}: not available")
 
 
-async def _see_elected(stage: Stage, one: Outcome, died: float) -> None:
+async def _see_elected(stage: Stage, one: TopicOutcome, died: float) -> None:
     await until_led(stage, one.topic, OUTSIDE)
     one.leader = (await stage.view.states(one.topic))[PARTITION]["leader"]
     position = len(one.before)
@@ -183,7 +183,7 @@ async def _see_elected(stage: Stage, one: Outcome, died: float) -> None:
     )
 
 
-async def _continue_at(stage: Stage, one: Outcome, position: int) -> str:
+async def _continue_at(stage: Stage, one: TopicOutcome, position: int) -> str:
     """The error that a consumer gets which had read everything before the leader died; empty if it
     gets a record."""
     partition = TopicPartition(one.topic, PARTITION)

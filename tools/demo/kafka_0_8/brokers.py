@@ -13,7 +13,7 @@ from controller.kafka_0_8_broker.status import ClusterStatus, PartitionStatus, s
 from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.zookeeper_client import ZooKeeperClient
 from controller.zookeeper.servers import parse_connect_string
-from tools.demo.kafka_0_8.traffic import Traffic
+from tools.demo.kafka_0_8.traffic import DemoTraffic
 from tools.demo.stage import DemoFailed, Stage
 from tools.lab.broker_0_8 import Broker08
 
@@ -58,9 +58,9 @@ class Brokers:
         """A broker by its id."""
         return self.stage.lab.brokers_0_8[broker - 1]
 
-    def traffic(self, *names: Name) -> Traffic:
+    def traffic(self, *names: Name) -> DemoTraffic:
         """Producers for these partitions."""
-        return Traffic(self.stage.lab.zookeepers[0].connect, names)
+        return DemoTraffic(self.stage.lab.zookeepers[0].connect, names)
 
     def logs(self) -> dict[str, Path]:
         """The event logs of all runs of all brokers, by a name."""
@@ -134,7 +134,7 @@ class Brokers:
 
         await self.until(reached, f"the queue of broker {broker} is empty")
 
-    async def until_more(self, traffic: Traffic, what: str) -> None:
+    async def until_more(self, traffic: DemoTraffic, what: str) -> None:
         """Wait until records were acknowledged in each partition."""
         before = traffic.counts()
 

@@ -12,7 +12,7 @@ from controller.kafka_0_8_broker.messages import ProduceRequest
 from eventstore.reader import LogReader
 from replay.logs.decode import UPCASTERS
 from tools.demo.kafka_0_8.brokers import CONFIG, SESSION_SECONDS, Brokers
-from tools.demo.kafka_0_8.traffic import Traffic
+from tools.demo.kafka_0_8.traffic import DemoTraffic
 from tools.lab.deaf_connection import DeafConnection
 
 ORDERS: Final[tuple[Name, ...]] = (("orders", 0), ("orders", 1), ("orders", 2))
@@ -28,7 +28,7 @@ async def create_orders(brokers: Brokers) -> None:
     brokers.check(leaders == [1, 2, 3], "each preferred replica of topic orders leads")
 
 
-async def leader_killed(brokers: Brokers, traffic: Traffic) -> None:
+async def leader_killed(brokers: Brokers, traffic: DemoTraffic) -> None:
     """Broker 1 is killed: the partition that it leads gets a leader from its ISR."""
     name, broker = ORDERS[0], brokers.broker(1)
     await brokers.until_more(traffic, "the first writes")
@@ -71,7 +71,7 @@ async def bounced(brokers: Brokers) -> None:
     brokers.check(end == 1, "new-0 accepts records, with broker 3 in its ISR")
 
 
-async def reassigned(brokers: Brokers, traffic: Traffic) -> None:
+async def reassigned(brokers: Brokers, traffic: DemoTraffic) -> None:
     """orders-1 moves to brokers 3 and 1, away from its leader."""
     name = ORDERS[1]
     leader = await brokers.leader(name)
@@ -115,7 +115,7 @@ async def deleted_while_down(brokers: Brokers) -> None:
     await brokers.until_all_in_sync(*ORDERS)
 
 
-async def zookeeper_hangs(brokers: Brokers, traffic: Traffic) -> None:
+async def zookeeper_hangs(brokers: Brokers, traffic: DemoTraffic) -> None:
     """ZooKeeper is suspended for longer than the session timeout: every session ends."""
     (zookeeper, *_) = brokers.stage.lab.zookeepers
     expired = session_ends(brokers)
@@ -147,7 +147,7 @@ async def expired_leader(brokers: Brokers) -> None:
         await administration.create_topic(brokers.zookeeper, "ledger", {0: (old, 1, 2)})
         await brokers.until_in_sync(name, {old, 1, 2})
         await brokers.client.produce(name, [b"committed"], -1)
-        proxy.deafen()
+        proxy.answer_only_pings()
         brokers.stage.say(f"the session of {broker.name} expires; it leads ledger-0, and is deaf")
 
         async def replaced() -> bool:

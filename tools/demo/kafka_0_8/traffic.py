@@ -16,7 +16,7 @@ _ZOOKEEPER_MS = 3000
 _REQUEST_SECONDS = 3.0
 
 
-class Traffic:
+class DemoTraffic:
     """One producer per partition; an async context manager, at whose end they stop.
 
     `acknowledged`: the acknowledged records of each partition, in order. `failed`: how many had

@@ -23,12 +23,12 @@ from controller.kafka_0_8.state import Name
 from replay.world.admin import RETRY_US, Admin
 from replay.world.inputs import CreateTopic, DeleteTopic, Reassign, Target, WriteZnode
 from replay.world.kafka_0_8.networked.inputs import AddBrokers, AdminAct08, RemoveBrokers
-from replay.world.requests import Exists, GetChildren, GetData, Multi, Read, Reply, Result
+from replay.world.requests import Exists, GetChildren, GetData, Multi, OperationResult, Read, Reply
 
 _ATTEMPTS_MAX: Final = 20
 """How often a command is run before the administrator gives up."""
 
-Reads = Generator[Read, Result, list[WriteOperation]]
+Reads = Generator[Read, OperationResult, list[WriteOperation]]
 """Yields requests, receives their results, and returns the writes of the transaction. Raises
 AdminError."""
 
@@ -172,26 +172,26 @@ def _reassign(name: Name, replicas: tuple[int, ...]) -> Reads:
     return admin.reassign(*name, replicas, (yield from _brokers_with_state_path()), existing)
 
 
-def _content(found: Result) -> bytes | None:
+def _content(found: OperationResult) -> bytes | None:
     """The content of a znode; None if it does not exist."""
     return (found.data or b"") if found.error == OK else None
 
 
-def _brokers_with_state_path() -> Generator[Read, Result, list[int]]:
+def _brokers_with_state_path() -> Generator[Read, OperationResult, list[int]]:
     """The brokers with a state path."""
     return (yield from _numbers(znodes.STATE))
 
 
-def _numbers(path: str) -> Generator[Read, Result, list[int]]:
+def _numbers(path: str) -> Generator[Read, OperationResult, list[int]]:
     numbers = map(parse_natural, (yield from _children(path)))
     return [one for one in numbers if one is not None]
 
 
-def _children(path: str) -> Generator[Read, Result, list[str]]:
+def _children(path: str) -> Generator[Read, OperationResult, list[str]]:
     return list((yield GetChildren(path)).children or ())
 
 
-def _existing(paths: list[str]) -> Generator[Read, Result, list[str]]:
+def _existing(paths: list[str]) -> Generator[Read, OperationResult, list[str]]:
     found = []
     for path in paths:
         if (yield Exists(path)).error == OK:

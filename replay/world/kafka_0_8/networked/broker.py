@@ -51,8 +51,8 @@ from replay.world.broker.producer_ids import Route
 from replay.world.broker.settings import BrokerSettings
 from replay.world.kafka_0_8.broker_process import BrokerProcess
 from replay.world.kafka_0_8.networked.messages import ReplicaFetch, ReplicaFetchResponse
-from replay.world.kafka_0_8.networked.serving import BrokerConnection, Respond
-from replay.world.network import Endpoint, Message, Network
+from replay.world.kafka_0_8.networked.serving import Respond, ServedConnection
+from replay.world.network import ConnectionSide, Message, Network
 from replay.world.observer import Name, Observer
 from replay.world.scheduler import MS, SECOND, FoldTimers, ProcessClock, Scheduler
 from replay.world.session_driver import SessionDriver, settings_of
@@ -209,8 +209,8 @@ class _Run:
         self._environment.network.listen(self._process, self._accept)
         self._session.start()
 
-    def _accept(self, process: str) -> Endpoint:
-        return BrokerConnection(self)
+    def _accept(self, process: str) -> ConnectionSide:
+        return ServedConnection(self)
 
     # Events
 
@@ -265,7 +265,7 @@ class _Run:
         self._reads[id] = found
         self._session.submit(id, ReadZnodes(paths))
 
-    def hold(self, name: Name, until_us: int, ask_again: Callable[[], None]) -> None:
+    def hold_fetch(self, name: Name, until_us: int, ask_again: Callable[[], None]) -> None:
         """Keep a fetch without records until there are some, at the latest until `until_us`."""
         held = _HeldFetch(ask_again)
         self._held.setdefault(name, []).append(held)

@@ -16,7 +16,6 @@ from controller.kafka_0_8.commands import RespondFetch, RespondProduce
 from controller.kafka_0_8.events import CONSUMER, BrokerEvent, FetchReceived, ProduceReceived
 from controller.kafka_0_8.state import Partition
 from replay.world.broker.messages import (
-    Batch,
     Fetch,
     FetchedPartition,
     FetchPartition,
@@ -26,6 +25,7 @@ from replay.world.broker.messages import (
     PartitionLeader,
     Produce,
     ProduceResponse,
+    RecordBatch,
 )
 from replay.world.kafka_0_8.networked.messages import ReplicaFetch, ReplicaFetchResponse
 from replay.world.network import Connection, Message
@@ -57,14 +57,14 @@ class ServingBroker(Protocol):
     def read_znodes(self, paths: tuple[str, ...], found: Callable[[ZnodesRead], None]) -> None:
         """Read znodes for a client."""
 
-    def hold(self, name: Name, until_us: int, ask_again: Callable[[], None]) -> None:
+    def hold_fetch(self, name: Name, until_us: int, ask_again: Callable[[], None]) -> None:
         """A fetch found no records: ask again when there are some, at the latest at `until_us`."""
 
     def partition(self, name: Name) -> Partition | None:
         """What the fold knows of a partition."""
 
 
-class BrokerConnection:
+class ServedConnection:
     """One connection to a broker."""
 
     __slots__ = ("_consumer", "_host")
@@ -117,7 +117,7 @@ class BrokerConnection:
         def respond(response: Response, records: Sequence[int]) -> None:
             assert isinstance(response, RespondFetch)
             if response.error == codes.NONE and not records and host.clock.now_us < until_us:
-                host.hold(message.name, until_us, ask_again)
+                host.hold_fetch(message.name, until_us, ask_again)
                 return
             found = tuple(records)
             answer = ReplicaFetchResponse(
@@ -218,5 +218,5 @@ class _ConsumerSession:
     ) -> FetchedPartition:
         partition = self._host.partition(name)
         epoch = partition.epoch if partition else 0
-        batches = (Batch(epoch, response.start, tuple(records)),) if records else ()
+        batches = (RecordBatch(epoch, response.start, tuple(records)),) if records else ()
         return FetchedPartition(name, response.error, response.hw, batches, leader_end=response.leo)

@@ -10,9 +10,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from controller.api.cluster_metadata import (
+    AnnouncedPartition,
     ClusterMetadata,
     MetadataQuery,
-    PartitionMetadata,
     RequestedTopic,
     TopicMetadata,
 )
@@ -29,7 +29,7 @@ FIND_COORDINATOR = 10
 ALICE = ClientIdentity("User:alice", "127.0.0.1")
 BROKER = Broker(1, 10, (Endpoint(LISTENER, "SASL_PLAINTEXT", "one", 9092),), "rack")
 TOPIC_ID = UUID(int=7).bytes
-PARTITION = PartitionMetadata(codes.LISTENER_NOT_FOUND, 0, NO_LEADER, 3, (1, 2), (1, 2), (2,))
+PARTITION = AnnouncedPartition(codes.LISTENER_NOT_FOUND, 0, NO_LEADER, 3, (1, 2), (1, 2), (2,))
 KNOWN = ClusterMetadata(
     "cluster",
     (BROKER,),

@@ -23,7 +23,7 @@ from controller.operator.reassignment.cluster import (
 )
 from controller.operator.reassignment.errors import KafkaUnavailable
 from controller.operator.reassignment.kafka_admin import KafkaAdmin, LogDirs, ReplicaOnDisk
-from controller.operator.reassignment.report import Report
+from controller.operator.reassignment.report import ProgressReport
 from controller.operator.zookeeper_client import ZooKeeperClient
 from replay.world.broker.log import Log
 from replay.world.outcomes import carry_out
@@ -109,11 +109,11 @@ class ReassignHarness:
         self.lines: list[str] = []
         self.warnings: list[str] = []
 
-    def report(self) -> Report:
+    def report(self) -> ProgressReport:
         """A report for the next command. The output of the last one is discarded."""
         self.lines.clear()
         self.warnings.clear()
-        return Report("test", self.lines.append, self.warnings.append)
+        return ProgressReport("test", self.lines.append, self.warnings.append)
 
     @property
     def output(self) -> str:

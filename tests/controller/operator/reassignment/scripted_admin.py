@@ -5,8 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from controller.core.values import Assignment, Broker
 from controller.operator.reassignment.documents import Partition
 from controller.operator.reassignment.errors import KafkaUnavailable
-from controller.operator.reassignment.kafka_admin import KafkaAdmin, Metadata, PartitionMetadata
-from controller.operator.reassignment.report import Report
+from controller.operator.reassignment.kafka_admin import (
+    AdminMetadata,
+    KafkaAdmin,
+    PartitionMetadata,
+)
+from controller.operator.reassignment.report import ProgressReport
 
 DAEMON = 1000
 
@@ -24,11 +28,11 @@ class ScriptedAdmin(KafkaAdmin):
         self.controller = DAEMON
         self.asked: list[tuple[str, object]] = []
 
-    async def metadata(self, topics: Iterable[str]) -> Metadata:
+    async def metadata(self, topics: Iterable[str]) -> AdminMetadata:
         nodes = {one: Broker(one, -1, ()) for one in (1, 2, 3, 4, DAEMON)}
         wanted = set(topics)
         found = {name: one for name, one in self.partitions.items() if name[0] in wanted}
-        return Metadata(nodes, self.controller, found)
+        return AdminMetadata(nodes, self.controller, found)
 
     async def reassignments(self) -> dict[Partition, Assignment]:
         return self.moving
@@ -60,7 +64,7 @@ class ScriptedAdmin(KafkaAdmin):
         return node == DAEMON
 
 
-class Output(Report):
+class Output(ProgressReport):
     """The output of a command."""
 
     def __init__(self) -> None:

@@ -21,12 +21,17 @@ from controller.operator.reassignment.cluster import ClusterConnection, KafkaClu
 from controller.operator.reassignment.documents import Partition
 from controller.operator.reassignment.errors import KafkaUnavailable, ReassignmentRefused
 from controller.operator.reassignment.kafka_admin import (
+    AdminMetadata,
     KafkaAdmin,
     LogDirs,
-    Metadata,
     ReplicaOnDisk,
 )
-from controller.operator.reassignment.report import DONE, NOT_AS_REQUESTED, NOT_DONE_YET, Report
+from controller.operator.reassignment.report import (
+    DONE,
+    NOT_AS_REQUESTED,
+    NOT_DONE_YET,
+    ProgressReport,
+)
 from controller.operator.reassignment.stray_deleting import delete_strays
 from controller.operator.reassignment.stray_listing import list_strays
 from controller.operator.reassignment.strays import Stray, split_strays
@@ -68,7 +73,7 @@ def paths(harness: ReassignHarness) -> list[str]:
     return [deletion_path(one) for one in sorted(found)]
 
 
-async def run_list(harness: ReassignHarness) -> Report:
+async def run_list(harness: ReassignHarness) -> ProgressReport:
     report = harness.report()
     await list_strays(harness.with_disks, report)
     return report
@@ -76,7 +81,7 @@ async def run_list(harness: ReassignHarness) -> Report:
 
 async def run_delete(
     harness: ReassignHarness, *, timeout_ms: int = 0, dry_run: bool = False
-) -> Report:
+) -> ProgressReport:
     report = harness.report()
     await delete_strays(harness.with_disks, report, timeout_ms=timeout_ms, dry_run=dry_run)
     return report
@@ -232,7 +237,7 @@ async def test_offline_log_directory_is_reported() -> None:
 class ScriptedDisks(ScriptedAdmin):
     """Brokers without access to ZooKeeper: t-0 is on [1,2,3], and broker 4 has more."""
 
-    async def metadata(self, topics: Iterable[str] | None) -> Metadata:
+    async def metadata(self, topics: Iterable[str] | None) -> AdminMetadata:
         return await super().metadata({"t"} if topics is None else topics)
 
     async def log_dirs(self, broker: int) -> LogDirs:

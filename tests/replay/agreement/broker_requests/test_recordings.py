@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from eventstore.reader import LogReader
-from replay.agreement.broker_requests.comparing import Tally, compare_term
+from replay.agreement.broker_requests.comparing import RequestTally, compare_term
 from replay.agreement.broker_requests.request_log import request_in_log
 from replay.agreement.broker_requests.sent_request import SentRequest
 from replay.agreement.broker_requests.state_change_log import StateChangeRequests
@@ -55,7 +55,7 @@ def test_controllers_and_brokers_agree(
     assert logs.reader.malformed.total() == 0
     assert len(logs.logged) == terms
     assert logs.served.keys() == logs.logged.keys()
-    total = Tally()
+    total = RequestTally()
     for term, logged in logs.logged.items():
         result = compare_term(logged, None, logs.served[term])
         assert [one.text for one in result.differences] == []

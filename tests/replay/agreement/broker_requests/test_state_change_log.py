@@ -11,7 +11,7 @@ from replay.agreement.broker_requests.sent_request import (
     sent_request_of,
 )
 from replay.agreement.broker_requests.state_change_log import StateChangeRequests
-from replay.stock_clusters.broker_logs.lines import Line
+from replay.stock_clusters.broker_logs.lines import LogLine
 from replay.stock_clusters.broker_logs.state_change_log import state_change_logged
 from replay.stock_clusters.imported_log.events import StateChangeLogged
 from tests.replay.agreement.broker_requests.samples import (
@@ -44,7 +44,7 @@ KNOWN_SUM = "Sending UpdateMetadata request to brokers HashSet({}) for 1 partiti
 
 
 def line(text: str, controller: int = 9) -> StateChangeLogged:
-    logged = state_change_logged(Line(0, f"[Controller id={controller} epoch=3] {text}"))
+    logged = state_change_logged(LogLine(0, f"[Controller id={controller} epoch=3] {text}"))
     assert logged is not None
     return logged
 

@@ -5,7 +5,7 @@ import pytest
 from controller.core import znodes
 from controller.core.api_requests.alter_partition import ProposedState
 from controller.core.api_requests.reassignments import ReassignmentTarget
-from replay.agreement.logs.index import Index
+from replay.agreement.logs.index import BrokerLogIndex
 from replay.stock_clusters.imported_log.events import (
     RequestInferred,
 )
@@ -75,7 +75,7 @@ def moved(log: Log, number: int) -> RequestInferred:
     return found
 
 
-def requested_partitions(index: Index, *found: RequestInferred) -> list[list[int]]:
+def requested_partitions(index: BrokerLogIndex, *found: RequestInferred) -> list[list[int]]:
     """The requested partitions, by the first write of each request."""
     return [
         [each.partition for each in index.inferred.whole_request(one).reassignments]

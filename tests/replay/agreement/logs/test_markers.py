@@ -41,7 +41,7 @@ from replay.agreement.logs.markers import (
     trigger_for,
 )
 from replay.stock_clusters.broker_logs.controller_log import controller_logged
-from replay.stock_clusters.broker_logs.lines import Line
+from replay.stock_clusters.broker_logs.lines import LogLine
 from replay.stock_clusters.imported_log.events import ControllerLogged
 
 FAILED = "[Controller id=2] Handling log directory failure for brokers 1"
@@ -93,7 +93,7 @@ CAUGHT_UP = (
 
 def line(text: str) -> ControllerLogged:
     """The line as an import stores it."""
-    logged = controller_logged(Line(0, text))
+    logged = controller_logged(LogLine(0, text))
     assert logged is not None, text
     return logged
 

@@ -12,11 +12,11 @@ from controller.core.configuration import Configuration
 from eventstore.records import EventRecord
 from replay.agreement.assumptions import (
     Choices,
+    ControllerStep,
     OpenChoice,
-    Step,
 )
 from replay.agreement.conformance import ConformanceChecker
-from replay.agreement.logs.index import Index
+from replay.agreement.logs.index import BrokerLogIndex
 from replay.agreement.results import AgreementResult, Divergence, result_of
 from replay.agreement.search.event_order import RUNS_MAX, EventOrder
 from replay.agreement.search.search import search
@@ -121,7 +121,7 @@ class Incident:
         return search(self.compare, (EventOrder(),), len(self._records)).result
 
     def compare(self, choices: Choices) -> AgreementResult:
-        index = Index(iter(self._records), "", ZnodeView(ZooKeeperState().tree, ""))
+        index = BrokerLogIndex(iter(self._records), "", ZnodeView(ZooKeeperState().tree, ""))
         configuration = Configuration(broker_id=1, rules="kafka")
         checker = ConformanceChecker(
             ZooKeeperState(), "", configuration, index, {}, choices=choices
@@ -183,7 +183,7 @@ def test_agreeing_order_leaves_nothing_to_explain() -> None:
     assert (result.divergences, result.explained) == ([], [])
 
 
-TAKEN, READ = Step(9, "BrokerChange", 5), Step(9, "BrokerChange", 5, 1)
+TAKEN, READ = ControllerStep(9, "BrokerChange", 5), ControllerStep(9, "BrokerChange", 5, 1)
 READ_NEXT = READ._replace(read=2)
 """A controller event caused by record 5, and its reads."""
 IDS = (znodes.BROKER_IDS,)
@@ -197,7 +197,7 @@ def divergence(seq: int, broker: int = 2, subject: str = "request") -> Divergenc
 
 
 def searched(
-    left: Callable[[Mapping[Step, int]], list[Divergence]],
+    left: Callable[[Mapping[ControllerStep, int]], list[Divergence]],
     records: int = 100,
     *,
     is_failover: bool = False,
@@ -206,11 +206,11 @@ def searched(
     then_read: str = "",
     read: int = 7,
     changed: int = 8,
-) -> tuple[AgreementResult, list[Mapping[Step, int]]]:
+) -> tuple[AgreementResult, list[Mapping[ControllerStep, int]]]:
     """The result of a search, and the orders that it tried. In each order the comparison leaves
     the divergences that `left` returns. Broker ids were read at `read`, followed by `then_read`;
     they change at record `changed`."""
-    tried: list[Mapping[Step, int]] = []
+    tried: list[Mapping[ControllerStep, int]] = []
 
     def compare(choices: Choices) -> AgreementResult:
         moments = choices.assumptions.moments
@@ -296,7 +296,7 @@ def test_znode_listed_earlier_was_read_at_the_same_time() -> None:
     """By record 7 a broker had left: a failover had listed it before, and read its registration."""
     broker = f"{znodes.BROKER_IDS}/2"
 
-    def left(order: Mapping[Step, int]) -> list[Divergence]:
+    def left(order: Mapping[ControllerStep, int]) -> list[Divergence]:
         return [] if order.get(READ) == order.get(READ_NEXT) == 7 else [divergence(9)]
 
     result, _ = searched(left, is_failover=True, then_read=broker, read=8, changed=7)
@@ -330,7 +330,7 @@ def test_order_explains_only_the_divergences_that_it_removes() -> None:
 def test_divergence_may_need_two_choices() -> None:
     """The event was processed before another one, and had read before that."""
 
-    def left(order: Mapping[Step, int]) -> list[Divergence]:
+    def left(order: Mapping[ControllerStep, int]) -> list[Divergence]:
         if READ not in order:
             return [divergence(9)]
         return [] if TAKEN in order else [divergence(12), divergence(13)]

@@ -8,7 +8,7 @@ from replay.agreement.assumptions import Choices
 from replay.agreement.results import AgreementResult, Divergence
 from replay.agreement.search.event_order import EventOrder
 from replay.agreement.search.lost_replies import LostReply
-from replay.agreement.search.search import Run, search
+from replay.agreement.search.search import ComparisonRun, search
 
 Explains = Callable[[Set[int]], list[int]]
 
@@ -48,7 +48,7 @@ class Comparison:
             result.divergences.append(missing(zxid))
         return result
 
-    def searched(self, records: int = 100) -> Run:
+    def searched(self, records: int = 100) -> ComparisonRun:
         return search(self, (LostReply(),), records)
 
 

@@ -22,7 +22,7 @@ from controller.core.triggers import (
 from controller.core.values import Assignment
 from replay.agreement.assumptions import Choices
 from replay.agreement.decisions.write_batch import StockDecision
-from replay.agreement.logs.index import Index
+from replay.agreement.logs.index import BrokerLogIndex
 from replay.agreement.logs.received_requests import RequestOrder
 from replay.agreement.trace.pending_events import PendingEvents
 from replay.agreement.trace.stepped_fold import SteppedFold
@@ -47,7 +47,7 @@ Served = tuple[str, int, dict[str, Any]]
 REQUEST = ApiCall(AlterPartitionReceived(1, 3, 1, 7, []))
 
 
-def pending(index: Index, *triggers: Trigger) -> PendingEvents:
+def pending(index: BrokerLogIndex, *triggers: Trigger) -> PendingEvents:
     fold = SteppedFold(Configuration(broker_id=1, rules="kafka"), ProcessingOrder())
     events = PendingEvents(9, 1, fold.controller, index, Choices())
     for one in triggers:
@@ -90,9 +90,9 @@ def test_failure_of_log_directories_waits_for_its_line() -> None:
 
 def test_held_event_is_not_returned_until_it_is_released() -> None:
     """Otherwise the event would be taken and put back repeatedly."""
-    events = pending(Index(iter(()), "", Tree().view), REQUEST)
+    events = pending(BrokerLogIndex(iter(()), "", Tree().view), REQUEST)
     assert events.next_unlogged() == REQUEST
-    events.hold(REQUEST, [STATE])
+    events.hold_until_write(REQUEST, [STATE])
     assert events.next_unlogged() is None
     assert events.release([STATE], lambda: {STATE}) == REQUEST
     assert events.next_unlogged() == REQUEST
@@ -101,13 +101,13 @@ def test_held_event_is_not_returned_until_it_is_released() -> None:
 def test_request_that_is_not_held_is_returned_first() -> None:
     """The waiting request was answered earlier."""
 
-    class Answered(Index):
+    class Answered(BrokerLogIndex):
         def request_order(self, number: int) -> RequestOrder:
             return RequestOrder(number, number)
 
     other = ApiCall(AlterPartitionReceived(2, 3, 1, 7, []))
     events = pending(Answered(iter(()), "", Tree().view), REQUEST, other)
-    events.hold(REQUEST, [STATE])
+    events.hold_until_write(REQUEST, [STATE])
     assert events.next_unlogged() == other
 
 

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from replay.cli.fleet.analysis import print_analysis
 from replay.cli.fleet.commands import app, print_ingested
-from replay.fleet.analysis.analyse import Analysis, Options
-from replay.fleet.analysis.summary import Summary
+from replay.fleet.analysis.analyse import Analysis, AnalysisOptions
+from replay.fleet.analysis.summary import SummaryTable
 from replay.fleet.ingest import IngestResult
 from replay.fleet.inputs import PassedOverFiles
 from replay.fleet.manifest import INGESTED, LogCompleteness
@@ -335,8 +335,8 @@ def test_line_about_a_log_set_aside_has_its_file_once(capsys: pytest.CaptureFixt
 def test_cluster_name_with_a_line_break_stays_in_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    outages = Summary("outages", ["cluster", "seconds"], [["a\nb[i]", 1.5]])
-    analysis = Analysis("/t", "now", Options(), {"logs": 1}, 0, 0, [], [outages], 1)
+    outages = SummaryTable("outages", ["cluster", "seconds"], [["a\nb[i]", 1.5]])
+    analysis = Analysis("/t", "now", AnalysisOptions(), {"logs": 1}, 0, 0, [], [outages], 1)
     print_analysis(analysis)
     shown = capsys.readouterr().out.replace("│", " ").splitlines()
     assert [r"a\nb[i]", "1.500"] in [line.split() for line in shown]

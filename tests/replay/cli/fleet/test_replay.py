@@ -9,7 +9,7 @@ import pytest
 
 from replay.cli.fleet.replay import print_replayed
 from replay.fleet.manifest import LogCompleteness
-from replay.fleet.replaying.summary import Failure, ReplayResult, RuleSummary, VersionSummary
+from replay.fleet.replaying.summary import FailedReplay, ReplayResult, RuleSummary, VersionSummary
 from replay.fleet.set_aside import SetAsideInput
 from tests.replay.diff.versions import ROOT
 
@@ -64,7 +64,7 @@ def test_result_has_failures_versions_and_rules(capsys: pytest.CaptureFixture[st
             RuleSummary("v1", "", "w[b]e\nst", 1, 7, 7, 0, 0, 0, 0, None, None),
         ],
         50,
-        [Failure("west", "20260921-bb", "v1", "it hangs")],
+        [FailedReplay("west", "20260921-bb", "v1", "it hangs")],
         1,
         [LogCompleteness("west", "20260921-aa", ["transactions are missing"], [], 0)],
         1,

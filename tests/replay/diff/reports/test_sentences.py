@@ -56,9 +56,12 @@ def test_group_shows_an_instance_that_comes_first_in_its_log() -> None:
     found = later_group(("a", True), ("b", False))
     assert found.first.log == "b"
     assert not found.is_later
-    assert sentences.order(found) == "in 1 log of these after an earlier difference"
+    assert (
+        sentences.logs_with_earlier_difference(found)
+        == "in 1 log of these after an earlier difference"
+    )
     assert "also in a" in sentences.effects(found)
-    assert sentences.order(later_group(("a", False))) == ""
+    assert sentences.logs_with_earlier_difference(later_group(("a", False))) == ""
 
 
 def test_each_format_names_groups_that_come_after_another_difference() -> None:

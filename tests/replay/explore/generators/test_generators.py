@@ -14,7 +14,7 @@ from replay.explore.generators.acts import ActMaker
 from replay.explore.generators.attempt import Attempts, BudgetSpent, TracedRun
 from replay.explore.generators.ending import with_refold_at_end
 from replay.explore.generators.injection_points import InjectionPoint, injection_points_of
-from replay.explore.generators.mix import mix
+from replay.explore.generators.mix import random_mix
 from replay.explore.generators.patterns import Patterns
 from replay.explore.generators.scenarios import OLD_ZOOKEEPER, generic, random_scenario
 from replay.explore.generators.strategies import STRATEGIES, ExplorationStart, do_job
@@ -47,7 +47,7 @@ class RecordedAttempts(Attempts):
     """Keeps the inputs instead of running them."""
 
     def __init__(self, seed: int, traced: TracedRun) -> None:
-        super().__init__(generic(), "test", seed, mix)
+        super().__init__(generic(), "test", seed, random_mix)
         self.made: list[list[Input]] = []
         self._traced = traced
 
@@ -111,14 +111,18 @@ def test_random_scenarios_depend_on_the_seed_only() -> None:
 
 def test_mix_makes_inputs_of_every_kind() -> None:
     scenario = generic()
-    made = {type(one).__name__ for seed in range(300) for one in mix(scenario, RandomNumbers(seed))}
+    made = {
+        type(one).__name__
+        for seed in range(300)
+        for one in random_mix(scenario, RandomNumbers(seed))
+    }
     assert made == {one.__name__ for one in get_args(Input)}
 
 
 def test_mix_is_in_the_order_of_times_and_within_the_active_part() -> None:
     scenario = generic()
     for seed in range(50):
-        times = [one.at_ms for one in mix(scenario, RandomNumbers(seed))]
+        times = [one.at_ms for one in random_mix(scenario, RandomNumbers(seed))]
         assert times == sorted(times)
         assert max(times) < scenario.active_ms
 
@@ -221,7 +225,7 @@ def test_patterns_depose_controllers_and_lose_sessions_and_replies_around_a_mome
 
 
 def test_mixes_lose_writes_before_and_after_they_are_carried_out() -> None:
-    made = [one for seed in range(1_000) for one in mix(generic(), RandomNumbers(seed))]
+    made = [one for seed in range(1_000) for one in random_mix(generic(), RandomNumbers(seed))]
     lost = [one.is_carried_out for one in made if isinstance(one, LoseReply)]
     assert lost.count(False) > 100
     assert lost.count(True) > 100

@@ -14,13 +14,13 @@ from controller.core.commands import (
 from controller.core.configuration import Configuration
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Name, broker_config_path, topic_config_path
-from replay.explore.invariants.cluster_view import PartitionMetadata
+from replay.explore.invariants.cluster_view import CachedPartition
 from replay.explore.invariants.invariant import (
     AppliedRequest,
     AssignmentWrite,
     Invariant,
-    Replica,
     StateWrite,
+    TopicReplica,
 )
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic, without_controller
 from replay.explore.invariants.recovery import Recovery
@@ -98,9 +98,9 @@ class History:
         self.invariant.transaction_ended()
 
 
-def replica(broker: int) -> Replica:
+def replica(broker: int) -> TopicReplica:
     """The partition's replica on a broker."""
-    return Replica(broker, "orders", ID, 0)
+    return TopicReplica(broker, "orders", ID, 0)
 
 
 def leader_and_isr(
@@ -144,7 +144,7 @@ class View:
         self.known = known
         self.controller: str | None = "refold 100"
         self.leaderships: dict[tuple[int, Name], tuple[int, int]] = {}
-        self.caches: dict[int, dict[Name, PartitionMetadata]] = {}
+        self.caches: dict[int, dict[Name, CachedPartition]] = {}
         self.live_in_caches: dict[int, tuple[int, ...]] = {}
         self.dead: dict[int, None] = {}
         self.on_disk = [1, 2, 3]
@@ -181,7 +181,7 @@ class View:
     def leadership(self, broker: int, name: Name) -> tuple[int, int] | None:
         return self.leaderships.get((broker, name))
 
-    def metadata(self, broker: int) -> Mapping[Name, PartitionMetadata]:
+    def metadata(self, broker: int) -> Mapping[Name, CachedPartition]:
         return self.caches.get(broker, {})
 
     def live_in_metadata(self, broker: int) -> Collection[int]:
@@ -206,7 +206,7 @@ class RecoveryHistory:
         self.known.controller = 100
         for broker in (1, 2, 3):
             self.view.leaderships[broker, NAME] = (1, 5)
-            self.view.caches[broker] = {NAME: PartitionMetadata(1, 5, (1, 2, 3), (1, 2, 3))}
+            self.view.caches[broker] = {NAME: CachedPartition(1, 5, (1, 2, 3), (1, 2, 3))}
         self._invariant = invariant(self.known, lambda *_: None, self.view)
 
     def delete_topic(self, topic: KnownTopic) -> None:

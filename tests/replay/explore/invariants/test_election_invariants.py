@@ -9,7 +9,7 @@ from replay.explore.invariants.elections import (
     UncleanIsAllowed,
 )
 from replay.explore.invariants.invariant import Invariant
-from replay.explore.invariants.known_cluster import Candidates
+from replay.explore.invariants.known_cluster import LeaderCandidates
 from tests.replay.explore.invariants.facts import NAME, History
 
 _REPLICAS = (1, 2, 3)
@@ -28,7 +28,7 @@ def _elect(
     """A controller elects a leader after broker 1, which led with this ISR."""
     history = History(invariant)
     history.state(1, 1, isr)
-    history.known.candidates_of = lambda process, name: Candidates(orders, online, online)
+    history.known.candidates_of = lambda process, name: LeaderCandidates(orders, online, online)
     if allowed is not None:
         history.known.allows_unclean[allowed] = None
     history.invariant.decided("refold 100", NAME, LeaderAndIsr(leader, 2, isr, 1, 1))
@@ -46,7 +46,7 @@ def test_leader_that_is_not_online_is_reported() -> None:
 def test_elected_broker_whose_shutdown_was_granted_is_reported(registers_again: bool) -> None:
     history = History(ElectedIsOnline)
     history.state(1, 1, _REPLICAS)
-    history.known.candidates_of = lambda process, name: Candidates(
+    history.known.candidates_of = lambda process, name: LeaderCandidates(
         (_REPLICAS,), _REPLICAS, _REPLICAS
     )
     history.known.granted["refold 100"] = {2: history.known.brokers[2]}

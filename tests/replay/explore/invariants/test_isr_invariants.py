@@ -5,7 +5,7 @@ import pytest
 
 from controller.core import znodes
 from controller.core.values import LeaderAndIsr
-from replay.explore.invariants.known_cluster import Candidates
+from replay.explore.invariants.known_cluster import LeaderCandidates
 from replay.explore.invariants.replicas import (
     FailedLeaveIsr,
     IsrWithinAssignment,
@@ -19,7 +19,7 @@ REFOLD = "refold 100"
 def history(*live: int) -> History:
     made = History(FailedLeaveIsr)
     made.known.live_brokers_of = lambda process: live
-    made.known.candidates_of = lambda process, name: Candidates((), live, live)
+    made.known.candidates_of = lambda process, name: LeaderCandidates((), live, live)
     made.state(1, 4, (1, 2, 3))
     return made
 

@@ -43,8 +43,8 @@ class _History:
             self.losses.controller_loaded()
 
     def is_excused(self, leader: int = 2, leader_epoch: int = 9) -> bool:
-        self.losses.led(NAME, leader, leader_epoch)
-        return self.losses.excuse(NAME, OFFSET, RECORD, self.since, 1)
+        self.losses.leadership_begun(NAME, leader, leader_epoch)
+        return self.losses.may_be_lost(NAME, OFFSET, RECORD, self.since, 1)
 
 
 def test_loss_by_the_last_member_is_excused() -> None:
@@ -133,13 +133,13 @@ def test_record_in_place_of_one_that_the_restarted_leader_lost_in_the_same_epoch
 ) -> None:
     """The other members of the ISR keep the record that the leader has lost."""
     history = _History(1, 2)
-    history.losses.led(NAME, 2, 1)
+    history.losses.leadership_begun(NAME, 2, 1)
     history.lose()
     history.losses.registered(2)
     history.take_over(is_kafka=is_kafka)
-    history.losses.led(NAME, 2, leader_epoch)
+    history.losses.leadership_begun(NAME, 2, leader_epoch)
     written = RECORD + 1
-    excused = history.losses.excuse(NAME, OFFSET, written, history.losses.next(), 1)
+    excused = history.losses.may_be_lost(NAME, OFFSET, written, history.losses.next(), 1)
     assert excused is (is_kafka and leader_epoch == 1)
 
 
@@ -236,7 +236,7 @@ def test_record_of_the_leader_before_an_unclean_election_is_excused(
 ) -> None:
     losses = Losses()
     losses.unclean(NAME, 3)
-    assert losses.excuse(NAME, OFFSET, RECORD, losses.next(), leader_epoch) is is_excused
+    assert losses.may_be_lost(NAME, OFFSET, RECORD, losses.next(), leader_epoch) is is_excused
 
 
 def test_deleted_topic_is_forgotten() -> None:
@@ -273,5 +273,5 @@ def test_loss_that_follows_the_shutdown_of_the_other_member(
     shrunk = znodes.write_state(LeaderAndIsr(2, 1, (2,), 0, 1))
     state.apply(state.create_session(), SetData(path, shrunk, ANY_VERSION), 0)
     facts.on_commit("refold 100", [("data", path)])
-    known.losses.led(NAME, 2, 1)
-    assert known.losses.excuse(NAME, OFFSET, RECORD, at, 0) is is_excused
+    known.losses.leadership_begun(NAME, 2, 1)
+    assert known.losses.may_be_lost(NAME, OFFSET, RECORD, at, 0) is is_excused

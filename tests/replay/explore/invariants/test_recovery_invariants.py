@@ -11,7 +11,7 @@ from controller.core.configuration import Configuration
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Reassignment, broker_config_path, write_reassignment
 from replay.explore.invariants.catalogue import RECOVERY
-from replay.explore.invariants.cluster_view import PartitionMetadata
+from replay.explore.invariants.cluster_view import CachedPartition
 from replay.explore.invariants.known_cluster import KnownTopic
 from replay.explore.invariants.recovery import (
     AdminZnodesGone,
@@ -431,13 +431,13 @@ def test_deletion_of_an_assigned_replica_may_be_left_while_its_topic_waits_for_d
 @pytest.mark.parametrize(
     "old",
     [
-        PartitionMetadata(1, 4, (1, 2, 3), (1, 2, 3)),
-        PartitionMetadata(2, 5, (1, 2, 3), (1, 2, 3)),
-        PartitionMetadata(1, 5, (1, 2), (1, 2, 3)),
-        PartitionMetadata(1, 5, (1, 2, 3), (1, 2, 3, 4)),
+        CachedPartition(1, 4, (1, 2, 3), (1, 2, 3)),
+        CachedPartition(2, 5, (1, 2, 3), (1, 2, 3)),
+        CachedPartition(1, 5, (1, 2), (1, 2, 3)),
+        CachedPartition(1, 5, (1, 2, 3), (1, 2, 3, 4)),
     ],
 )
-def test_old_metadata_is_missed(old: PartitionMetadata) -> None:
+def test_old_metadata_is_missed(old: CachedPartition) -> None:
     cluster = RecoveryHistory(MetadataCurrent)
     cluster.view.caches[2][NAME] = old
     [(subject, text)] = cluster.missing()
@@ -469,7 +469,7 @@ def test_broker_with_metadata_of_a_deleted_topic_is_missed(
     """A broker that was not registered at the deletion keeps the topic, as in Kafka. A controller
     does not see that a tool has deleted a topic's znode."""
     cluster = RecoveryHistory(MetadataCurrent)
-    cluster.view.caches[2]["gone", 0] = PartitionMetadata(1, 5, (1, 2, 3), (1, 2, 3))
+    cluster.view.caches[2]["gone", 0] = CachedPartition(1, 5, (1, 2, 3), (1, 2, 3))
     if is_marked:
         cluster.known.admin[znodes.delete_topic_path("gone")] = b""
     cluster.delete_topic(KnownTopic("gone", 1))

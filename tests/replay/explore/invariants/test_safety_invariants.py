@@ -160,7 +160,7 @@ def test_record_that_is_acknowledged_after_another_leader_began_is_compared(
     history = History(AcknowledgedRecordsKept)
     _log(history, {1: [70], 2: log})
     history.state(2, 2, (1, 2))
-    history.known.losses.led(NAME, 2, 2)
+    history.known.losses.leadership_begun(NAME, 2, 2)
     history.invariant.leads(replica(2), 2)
     history.invariant.acknowledged(AcknowledgedRecord(NAME, 0, 70, (1, 2), 1))
     assert bool(history.reported) is is_reported
@@ -186,7 +186,7 @@ def test_earlier_leader_that_acknowledges_where_a_newer_one_has_loses_its_record
     _log(history, {1: [70], 2: [71]})
     history.state(1, 1, isr)
     history.state(2, 4, (2,))
-    history.known.losses.led(NAME, 2, 4)
+    history.known.losses.leadership_begun(NAME, 2, 4)
     history.invariant.acknowledged(AcknowledgedRecord(NAME, 0, 71, (2,), 4))
     history.invariant.acknowledged(AcknowledgedRecord(NAME, 0, 70, isr, 1))
     assert bool(history.reported) is is_reported
@@ -236,7 +236,7 @@ def test_lost_record_is_excused_only_if_the_whole_isr_failed(
         history.known.losses.failed(broker)
     history.known.losses.lost(2, NAME, 0, [70])
     history.invariant.lost(replica(2), 0)
-    history.known.losses.led(NAME, 2, 9)
+    history.known.losses.leadership_begun(NAME, 2, 9)
     history.invariant.leads(replica(2), 2)
     assert bool(history.reported) is not is_excused
 
@@ -258,7 +258,7 @@ def test_failure_without_a_loss_excuses_nothing() -> None:
     _acknowledge(history)
     history.known.losses.failed(1)
     history.known.losses.failed(2)
-    history.known.losses.led(NAME, 2, 9)
+    history.known.losses.leadership_begun(NAME, 2, 9)
     history.invariant.leads(replica(2), 2)
     assert history.reported
 

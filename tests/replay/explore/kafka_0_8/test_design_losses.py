@@ -20,7 +20,7 @@ def is_flaw(losses: Losses08, record: int = RECORD, offset: int = OFFSET) -> boo
     """Whether a record that is lost is a flaw, which is reported then."""
     reported: list[str] = []
     losses.on_flaw = lambda name, text: reported.append(text)
-    result = losses.excuse(T, offset, record, 0, EPOCH)
+    result = losses.may_be_lost(T, offset, record, 0, EPOCH)
     assert len(reported) == result
     return result
 
@@ -28,23 +28,23 @@ def is_flaw(losses: Losses08, record: int = RECORD, offset: int = OFFSET) -> boo
 def test_record_truncated_by_a_member_that_leads_is_a_flaw(losses: Losses08) -> None:
     losses.cut(T, FOLLOWER, OFFSET - 1, [76, RECORD])
     assert not is_flaw(losses)
-    losses.led(T, 1, EPOCH)
+    losses.leadership_begun(T, 1, EPOCH)
     assert not is_flaw(losses)
-    losses.led(T, FOLLOWER, EPOCH)
+    losses.leadership_begun(T, FOLLOWER, EPOCH)
     assert is_flaw(losses)
     assert not is_flaw(losses, record=76)
     assert not is_flaw(losses, offset=OFFSET + 1)
 
 
 def test_leadership_before_the_truncation_does_not_count(losses: Losses08) -> None:
-    losses.led(T, FOLLOWER, EPOCH)
+    losses.leadership_begun(T, FOLLOWER, EPOCH)
     losses.cut(T, FOLLOWER, OFFSET, [RECORD])
     assert not is_flaw(losses)
 
 
 def test_truncation_outside_of_the_isr_does_not_count(losses: Losses08) -> None:
     losses.cut(T, 3, OFFSET, [RECORD])
-    losses.led(T, 3, EPOCH)
+    losses.leadership_begun(T, 3, EPOCH)
     assert not is_flaw(losses)
 
 
@@ -52,14 +52,14 @@ def test_record_that_was_fetched_again_is_not_lost_by_the_flaw(losses: Losses08)
     losses.cut(T, FOLLOWER, OFFSET, [RECORD])
     assert losses.is_cut(T, FOLLOWER)
     losses.appended(T, FOLLOWER, OFFSET, [RECORD])
-    losses.led(T, FOLLOWER, EPOCH)
+    losses.leadership_begun(T, FOLLOWER, EPOCH)
     assert not losses.is_cut(T, FOLLOWER)
     assert not is_flaw(losses)
 
 
 def test_record_is_not_restored_by_another_one_in_its_place(losses: Losses08) -> None:
     losses.cut(T, FOLLOWER, OFFSET, [RECORD])
-    losses.led(T, FOLLOWER, EPOCH)
+    losses.leadership_begun(T, FOLLOWER, EPOCH)
     losses.appended(T, FOLLOWER, OFFSET, [78])
     assert is_flaw(losses)
 
@@ -70,12 +70,12 @@ def test_replica_that_has_left_the_isr_has_to_catch_up_before_it_leads(
     losses.cut(T, FOLLOWER, OFFSET, [RECORD])
     losses.isr_written(T, (1,))
     losses.isr_written(T, (1, FOLLOWER))
-    losses.led(T, FOLLOWER, EPOCH)
+    losses.leadership_begun(T, FOLLOWER, EPOCH)
     assert not is_flaw(losses)
 
 
 def test_deleted_topic_leaves_no_excuse_for_its_successor(losses: Losses08) -> None:
     losses.cut(T, FOLLOWER, OFFSET, [RECORD])
-    losses.led(T, FOLLOWER, EPOCH)
+    losses.leadership_begun(T, FOLLOWER, EPOCH)
     losses.forget(T)
     assert not is_flaw(losses)

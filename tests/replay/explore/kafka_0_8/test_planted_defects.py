@@ -207,7 +207,7 @@ def never_truncate(patch: pytest.MonkeyPatch) -> None:
 
 
 def raise_an_error(patch: pytest.MonkeyPatch) -> None:
-    def read_leader(path: str, data: bytes | None) -> znodes.Leader:
+    def read_leader(path: str, data: bytes | None) -> znodes.LeaderZnode:
         raise KeyError(path)
 
     patch.setattr(znodes, "read_leader", read_leader)

@@ -13,7 +13,7 @@ from controller.core.events import Recorded
 from controller.core.operations import SetData
 from controller.core.values import Endpoint
 from controller.event_log.records import command_record, event_record
-from tools.fleet.histories import History
+from tools.fleet.histories import GeneratedHistory
 
 STATE: Final = "/brokers/topics/t/partitions/0/state"
 TOPIC: Final = "/brokers/topics/t"
@@ -36,7 +36,7 @@ class Step(NamedTuple):
     caused: list[tuple[str, commands.Command]]
 
 
-def history_with_problems() -> History:
+def history_with_problems() -> GeneratedHistory:
     """A broker departs half a second after an ISR with it was proposed, and the ISR is accepted; a
     reassignment never ends; a write and a request come from a deposed controller."""
     recorded, issued = [], []
@@ -47,7 +47,7 @@ def history_with_problems() -> History:
         for ordinal, (rule, command) in enumerate(step.caused):
             one = Issued(CommandId(seq, ordinal), 1, command, Reason(rule))
             issued.append(command_record(one))
-    return History(_BEGUN_MS, recorded, issued)
+    return GeneratedHistory(_BEGUN_MS, recorded, issued)
 
 
 def _take_over() -> list[Step]:

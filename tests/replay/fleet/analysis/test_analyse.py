@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from replay.fleet import manifest
 from replay.fleet.analysis import analyse as run_analysis
-from replay.fleet.analysis.analyse import Analysis, Options, analyse
+from replay.fleet.analysis.analyse import Analysis, AnalysisOptions, analyse
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
 from replay.stock_clusters.imports.importing import Selection, import_source
@@ -21,7 +21,7 @@ from tests.replay.fleet.analysis.problem_log import STATE, history_with_problems
 from tests.replay.fleet.driver import rows_collected
 from tests.replay.fleet.plain_count import PlainCount
 from tests.replay.fleet.spark_settings import QUICK
-from tools.fleet.histories import History, write_log
+from tools.fleet.histories import GeneratedHistory, write_log
 
 pytestmark = [
     pytest.mark.lab,
@@ -72,7 +72,9 @@ def fast_spark(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def analysed(
-    fast_spark: SparkSession, short_history: History, tmp_path_factory: pytest.TempPathFactory
+    fast_spark: SparkSession,
+    short_history: GeneratedHistory,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> AnalysisTables:
     folder = tmp_path_factory.mktemp("fleet")
     logs = {}
@@ -91,7 +93,7 @@ def analysed(
     found = AnalysisTables(fast_spark, table, logs)
     with pytest.MonkeyPatch.context() as patch:
         _watch(patch, found, fast_spark)
-        found.result = analyse(fast_spark, table, Options())
+        found.result = analyse(fast_spark, table, AnalysisOptions())
     names = {}
     for row in manifest.segments(fast_spark, table).collect():
         names[Path(row.path).parent.relative_to(folder / "logs").parts[0]] = row.log
@@ -257,8 +259,8 @@ def test_each_problem_of_the_made_up_log_is_found(analysed: AnalysisTables) -> N
 
 def test_options_that_match_no_log_are_an_error(analysed: AnalysisTables) -> None:
     with pytest.raises(FleetError, match=r"--cluster none is unknown; there are .*, made up"):
-        analyse(analysed.spark, analysed.table, Options(clusters=("none",)))
+        analyse(analysed.spark, analysed.table, AnalysisOptions(clusters=("none",)))
     with pytest.raises(FleetError, match="contains no log of these clusters and times"):
-        analyse(analysed.spark, analysed.table, Options(end=1))
+        analyse(analysed.spark, analysed.table, AnalysisOptions(end=1))
     # The previous analysis is kept.
     assert analysed.rows("failovers")

@@ -11,7 +11,7 @@ from replay.fleet.live.cluster_update import fold_messages
 from replay.fleet.live.folder import LiveFolder
 from replay.fleet.segments import log_name
 from tests.replay.fleet.live.mirrored import published
-from tools.fleet.histories import History, write_log
+from tools.fleet.histories import GeneratedHistory, write_log
 
 
 def take(logs: list[Path], out: Path) -> dict[str, str]:
@@ -27,7 +27,9 @@ def take(logs: list[Path], out: Path) -> dict[str, str]:
     return {row["folder"]: row["state"] for row in found.to_pylist()}
 
 
-def test_log_of_a_killed_daemon_is_superseded(short_history: History, tmp_path: Path) -> None:
+def test_log_of_a_killed_daemon_is_superseded(
+    short_history: GeneratedHistory, tmp_path: Path
+) -> None:
     first = write_log(tmp_path / "run-1", short_history, "a", 1, is_closed=False)
     assert take([first], tmp_path / "out") == {"run-1": "controller"}
     second = write_log(tmp_path / "run-2", short_history, "a", 2, is_closed=False)
@@ -38,7 +40,9 @@ def test_log_of_a_killed_daemon_is_superseded(short_history: History, tmp_path: 
     assert take([whole], tmp_path / "out") == {"run-1": "superseded", "run-2": "ended"}
 
 
-def test_log_has_the_name_that_a_table_gives_it(short_history: History, tmp_path: Path) -> None:
+def test_log_has_the_name_that_a_table_gives_it(
+    short_history: GeneratedHistory, tmp_path: Path
+) -> None:
     first = write_log(tmp_path / "run-1", short_history, "a", 1, until=200, is_closed=False)
     out = tmp_path / "out"
     take([first], out)

@@ -14,7 +14,7 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from eventstore.mirror.publishing import Publisher
-from eventstore.mirror.topic import Topic
+from eventstore.mirror.topic import MirrorTopic
 from replay.fleet import manifest
 from replay.fleet.columns import RECORDS
 from replay.fleet.ingest import ingest
@@ -30,7 +30,7 @@ from tests.replay.fleet.live.job import (
 )
 from tests.replay.fleet.live.mirrored import counted
 from tests.waiting import block_until_found
-from tools.fleet.histories import GrowingLog, History, write_log
+from tools.fleet.histories import GeneratedHistory, GrowingLog, write_log
 
 pytestmark = [
     pytest.mark.lab,
@@ -55,12 +55,12 @@ def jars() -> str:
 
 
 def publish(logs: Path, bootstrap: str, topic: str) -> None:
-    where = Topic(topic, {"bootstrap_servers": bootstrap})
+    where = MirrorTopic(topic, {"bootstrap_servers": bootstrap})
     anyio.run(Publisher(logs, where, lambda _: None).publish)
 
 
 def test_killed_job_resumes_to_the_expected_health(
-    short_history: History, bootstrap: str, jars: str, tmp_path: Path
+    short_history: GeneratedHistory, bootstrap: str, jars: str, tmp_path: Path
 ) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     write_log(tmp_path / "whole", short_history, "a", 1)
@@ -108,7 +108,7 @@ def test_killed_job_resumes_to_the_expected_health(
 
 
 def test_lost_checkpoint_repeats_all_messages_and_changes_nothing(
-    short_history: History, bootstrap: str, jars: str, tmp_path: Path
+    short_history: GeneratedHistory, bootstrap: str, jars: str, tmp_path: Path
 ) -> None:
     """Two logs of one cluster; the checkpoint is deleted between two runs."""
     out = tmp_path / "out"
@@ -134,7 +134,11 @@ def test_lost_checkpoint_repeats_all_messages_and_changes_nothing(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_ends_the_job_with_status_ended(
-    number: signal.Signals, short_history: History, bootstrap: str, jars: str, tmp_path: Path
+    number: signal.Signals,
+    short_history: GeneratedHistory,
+    bootstrap: str,
+    jars: str,
+    tmp_path: Path,
 ) -> None:
     out, topic = tmp_path / "out", f"ended-by-{number.name}"
     write_log(tmp_path / "logs" / "run-1", short_history, "a", 1)
@@ -150,7 +154,7 @@ def test_signal_ends_the_job_with_status_ended(
 
 
 def test_job_that_ends_by_itself_says_when_and_its_rows_join_with_those_of_ingest(
-    spark: SparkSession, short_history: History, bootstrap: str, jars: str, tmp_path: Path
+    spark: SparkSession, short_history: GeneratedHistory, bootstrap: str, jars: str, tmp_path: Path
 ) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     write_log(logs / "run-1", short_history, "joined", 1)
@@ -181,7 +185,7 @@ def test_missing_topic_is_an_error(bootstrap: str, jars: str, tmp_path: Path) ->
 
 
 def test_missing_connector_is_an_error_with_its_coordinates(
-    short_history: History, bootstrap: str, tmp_path: Path
+    short_history: GeneratedHistory, bootstrap: str, tmp_path: Path
 ) -> None:
     write_log(tmp_path / "logs" / "run-1", short_history, "a", 1)
     publish(tmp_path / "logs", bootstrap, "bare")
@@ -193,7 +197,7 @@ def test_missing_connector_is_an_error_with_its_coordinates(
 
 
 def test_records_of_the_topic_equal_those_of_the_data_source(
-    short_history: History, spark: SparkSession, bootstrap: str, jars: str, tmp_path: Path
+    short_history: GeneratedHistory, spark: SparkSession, bootstrap: str, jars: str, tmp_path: Path
 ) -> None:
     """Except for the columns that only the log itself contains."""
     for cluster in "ab":

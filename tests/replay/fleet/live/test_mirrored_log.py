@@ -7,9 +7,9 @@ import pytest
 
 from eventstore.frames import EventsFrame, decode, encode
 from eventstore.reader import LogReader
-from replay.fleet.live.mirrored_log import LogState, MirroredLog
+from replay.fleet.live.mirrored_log import MirroredLog, MirroredLogState
 from tests.replay.fleet.live.mirrored import State, counted, published
-from tools.fleet.histories import History, write_log
+from tools.fleet.histories import GeneratedHistory, write_log
 
 
 def states(log: MirroredLog) -> list[State] | None:
@@ -19,16 +19,16 @@ def states(log: MirroredLog) -> list[State] | None:
     return [(one.topic, one.partition, one.health, one.leader, one.isr) for one in found]
 
 
-def take(state: LogState, values: list[bytes]) -> MirroredLog:
+def take(state: MirroredLogState, values: list[bytes]) -> MirroredLog:
     log = MirroredLog(state)
     for value in values:
         log.take(value, None)
     return log
 
 
-def stored(state: LogState) -> LogState:
+def stored(state: MirroredLogState) -> MirroredLogState:
     """The state as it is read back from the disk."""
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=LogState)
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=MirroredLogState)
 
 
 def events_in(values: list[bytes]) -> int:
@@ -36,7 +36,7 @@ def events_in(values: list[bytes]) -> int:
 
 
 @pytest.fixture(scope="module")
-def log(short_history: History, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def log(short_history: GeneratedHistory, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log with several segments that is not closed."""
     folder = tmp_path_factory.mktemp("followed") / "run-1"
     return write_log(folder, short_history, "a", 1, segment_bytes=200_000, is_closed=False)
@@ -51,7 +51,7 @@ def expected_health(log: Path) -> list[list[State]]:
 def test_health_equals_what_inspect_shows(log: Path, expected_health: list[list[State]]) -> None:
     values = published(log)
     assert len(LogReader(log).segments) > 1
-    followed = take(LogState(), values)
+    followed = take(MirroredLogState(), values)
     assert followed.state().trouble == ""
     assert followed.new_events == 400
     assert states(followed) == expected_health[-1] != []
@@ -66,7 +66,7 @@ def test_health_equals_what_inspect_shows(log: Path, expected_health: list[list[
 def test_batch_size_does_not_change_the_health(
     log: Path, expected_health: list[list[State]], size: int
 ) -> None:
-    values, state, taken = published(log), LogState(), 0
+    values, state, taken = published(log), MirroredLogState(), 0
     for start in range(0, len(values), size):
         followed = take(stored(state), values[start : start + size])
         state, taken = followed.state(), taken + followed.new_events
@@ -82,20 +82,20 @@ def test_snapshots_limit_the_events_folded_again(
     from replay.fleet.live import mirrored_log
 
     monkeypatch.setattr(mirrored_log, "REFOLDED_MAX", 20)
-    values, state, most = published(log), LogState(), 0
+    values, state, most = published(log), MirroredLogState(), 0
     for start in range(0, len(values), 10):
         followed = take(stored(state), values[start : start + 10])
         state = followed.state()
         most = max(most, len(state.events))
     assert state.snapshot is not None
     assert most < 100
-    assert states(take(LogState(), values)) == expected_health[-1]
+    assert states(take(MirroredLogState(), values)) == expected_health[-1]
     assert state.trouble == ""
 
 
 def test_repeated_messages_change_nothing(log: Path, expected_health: list[list[State]]) -> None:
     values = published(log)
-    first = take(LogState(), values[:300])
+    first = take(MirroredLogState(), values[:300])
     state = first.state()
     again = take(stored(state), values[:300])
     assert (again.new_events, again.state()) == (0, state)
@@ -109,7 +109,7 @@ def test_missing_event_stops_the_log_permanently(log: Path) -> None:
     missing = next(
         number for number in range(200, 300) if isinstance(decode(values[number]), EventsFrame)
     )
-    state = take(LogState(), values[:missing] + values[missing + 1 :]).state()
+    state = take(MirroredLogState(), values[:missing] + values[missing + 1 :]).state()
     seq = events_in(values[:missing])
     assert state.seq == seq
     assert state.trouble.startswith(f"event {seq + 2} does not follow event {seq}")
@@ -126,18 +126,20 @@ def test_changed_record_stops_the_log(log: Path) -> None:
     assert isinstance(frame, EventsFrame)
     seq, wall_ns, *others = frame.rows[0]
     values[changed] = encode(EventsFrame([(seq, wall_ns + 1, *others)]))  # type: ignore[list-item]
-    assert take(LogState(), values).state().trouble.startswith(f"event {seq} does not follow")
+    assert (
+        take(MirroredLogState(), values).state().trouble.startswith(f"event {seq} does not follow")
+    )
 
 
 def test_log_without_its_beginning_is_not_folded(log: Path) -> None:
     values = published(log)
     assert (
-        take(LogState(), values[1:]).state().trouble
+        take(MirroredLogState(), values[1:]).state().trouble
         == "the topic does not contain the beginning of the log"
     )
     second = next(n for n in range(1, len(values)) if values[n][1:9] == values[0][1:9])
     assert (
-        take(LogState(), values[second:]).state().trouble
+        take(MirroredLogState(), values[second:]).state().trouble
         == "the topic does not contain the beginning of the log"
     )
 
@@ -152,7 +154,7 @@ def test_parts_of_a_record_are_joined_across_batches(
     )
     body = values[whole]
     parts = [(body[:20], "1/3"), (body[20:30], "2/3"), (body[30:], "3/3")]
-    followed = take(LogState(), values[:whole])
+    followed = take(MirroredLogState(), values[:whole])
     for value, part in parts[:2]:
         followed.take(value, part)
     state = stored(followed.state())
@@ -167,18 +169,22 @@ def test_parts_of_a_record_are_joined_across_batches(
 
 
 def test_closing_record_after_missing_events_stops_the_log(
-    short_history: History, tmp_path: Path
+    short_history: GeneratedHistory, tmp_path: Path
 ) -> None:
     values = published(write_log(tmp_path / "run-1", short_history, "a", 1))
-    ended = take(LogState(), values).state()
+    ended = take(MirroredLogState(), values).state()
     assert (ended.is_ended, ended.trouble, ended.snapshot) == (True, "", None)
     last = max(n for n, one in enumerate(values) if isinstance(decode(one), EventsFrame))
-    state = take(LogState(), values[:last] + values[-1:]).state()
+    state = take(MirroredLogState(), values[:last] + values[-1:]).state()
     assert state.trouble == "the log ends with event 400, not 399"
 
 
 def test_undecodable_message_stops_the_log(log: Path) -> None:
     values = published(log)
     header = msgspec.json.decode(decode(values[0]).header)  # type: ignore[union-attr]
-    assert take(LogState(), [b"nonsense", *values]).state().trouble.startswith("after event 0:")
+    assert (
+        take(MirroredLogState(), [b"nonsense", *values])
+        .state()
+        .trouble.startswith("after event 0:")
+    )
     assert header["kind"] == "recorded"

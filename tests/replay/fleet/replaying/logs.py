@@ -11,7 +11,7 @@ from eventstore.records import Header
 from eventstore.writer import LogWriter
 from replay.logs.decode import decode_recorded
 from tests.replay.diff.versions import Edit
-from tools.fleet.histories import CONFIGURATION, History
+from tools.fleet.histories import CONFIGURATION, GeneratedHistory
 
 HANGS_BEFORE_MS: Final = 1_700_000_000_000
 
@@ -29,7 +29,9 @@ FAILS_AND_HANGS: Final = Edit(
 fails."""
 
 
-def write_rolled(folder: Path, short_history: History, cluster: str, segments: int) -> Path:
+def write_rolled(
+    folder: Path, short_history: GeneratedHistory, cluster: str, segments: int
+) -> Path:
     """A log whose daemon began new segments while its fold was idle."""
     header = Header(
         kind="recorded",

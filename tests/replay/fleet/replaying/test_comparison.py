@@ -17,17 +17,17 @@ from replay.errors import ReplayError
 from replay.fleet.day_files import put_in_place
 from replay.fleet.ingest_task import Task
 from replay.fleet.rebuild import StoredLog, StoredSegment, rebuild
-from replay.fleet.replaying.comparison import Comparison, compare_log
+from replay.fleet.replaying.comparison import VersionReplay, compare_log
 from replay.logs.decode import UPCASTERS
 from tests.replay.diff import versions
 from tests.replay.diff.versions import ROOT, Edit, changed
 from tests.replay.fleet.replaying.logs import write_rolled
-from tools.fleet.histories import History, simulated_history, write_log
+from tools.fleet.histories import GeneratedHistory, simulated_history, write_log
 
 Fold = Callable[[FoldLog], FoldResult]
 
 
-def judged(log: Path, tmp_path: Path, *edits: Edit, with_this: bool = False) -> Comparison:
+def judged(log: Path, tmp_path: Path, *edits: Edit, with_this: bool = False) -> VersionReplay:
     """Compares this version with some changes; `with_this`: the unchanged version takes part."""
     folder = changed(tmp_path / "version", *edits)
     version = find_version(str(folder), ROOT, tmp_path / "cache")
@@ -41,7 +41,7 @@ def judged(log: Path, tmp_path: Path, *edits: Edit, with_this: bool = False) -> 
 
 
 @pytest.fixture
-def log(short_history: History, tmp_path: Path) -> Path:
+def log(short_history: GeneratedHistory, tmp_path: Path) -> Path:
     return write_log(tmp_path / "log", short_history, "c", 1)
 
 
@@ -69,10 +69,10 @@ def test_divergences_do_not_depend_on_a_following_version(tmp_path: Path) -> Non
 
 @pytest.mark.long
 def test_commands_a_killed_daemon_did_not_store_are_no_divergence(
-    short_history: History, tmp_path: Path
+    short_history: GeneratedHistory, tmp_path: Path
 ) -> None:
     last = short_history.commands[-1].cause
-    cut = History(
+    cut = GeneratedHistory(
         short_history.begun_ms,
         short_history.events,
         [one for one in short_history.commands if one.cause < last],
@@ -84,14 +84,14 @@ def test_commands_a_killed_daemon_did_not_store_are_no_divergence(
 
 
 def test_decision_that_a_closed_log_lacks_at_its_last_event_is_a_divergence(
-    short_history: History, tmp_path: Path
+    short_history: GeneratedHistory, tmp_path: Path
 ) -> None:
     """A closed log has all commands of its daemon, also those of the last event."""
     last = [one for one in short_history.commands if one.kind.startswith("write_")][-1]
     place = (last.cause, last.ordinal)
     log = write_log(
         tmp_path / "log",
-        History(
+        GeneratedHistory(
             short_history.begun_ms,
             [one for one in short_history.events if one.seq <= last.cause],
             [one for one in short_history.commands if (one.cause, one.ordinal) < place],
@@ -113,7 +113,7 @@ def test_commands_not_stored_are_no_divergence_after_a_version_left_the_log(tmp_
     events = [
         one._replace(cause=None) if (one.cause or 0) >= 340 else one for one in short_history.events
     ]
-    cut = History(short_history.begun_ms, events, stored)
+    cut = GeneratedHistory(short_history.begun_ms, events, stored)
     log = write_log(tmp_path / "log", cut, "c", 1, is_closed=False)
     found = judged(log, tmp_path, versions.LAST_OF_ISR)
     assert found.divergences
@@ -132,7 +132,10 @@ def test_command_without_a_body_is_compared_if_a_version_follows_the_log(tmp_pat
         for one in short_history.commands
     ]
     log = write_log(
-        tmp_path / "log", History(short_history.begun_ms, short_history.events, without), "c", 1
+        tmp_path / "log",
+        GeneratedHistory(short_history.begun_ms, short_history.events, without),
+        "c",
+        1,
     )
     alone = judged(log, tmp_path / "1", versions.LAST_OF_ISR)
     together = judged(log, tmp_path / "2", versions.LAST_OF_ISR, with_this=True)
@@ -177,7 +180,9 @@ def contents(log: Path) -> list[Any]:
         return [*reader.records()]
 
 
-def test_rebuilt_log_equals_the_ingested_one(short_history: History, tmp_path: Path) -> None:
+def test_rebuilt_log_equals_the_ingested_one(
+    short_history: GeneratedHistory, tmp_path: Path
+) -> None:
     log = write_rolled(tmp_path / "log", short_history, "c*", 3)
     stored = in_table(log, tmp_path)
     made = rebuild(tmp_path, stored, tmp_path / "again")
@@ -194,7 +199,9 @@ def test_rebuilt_log_equals_the_ingested_one(short_history: History, tmp_path: P
     ]
 
 
-def test_table_with_other_records_is_refused(short_history: History, tmp_path: Path) -> None:
+def test_table_with_other_records_is_refused(
+    short_history: GeneratedHistory, tmp_path: Path
+) -> None:
     stored = in_table(write_rolled(tmp_path / "log", short_history, "c*", 3), tmp_path)
     first, *rest = stored.segments
     other = StoredSegment(

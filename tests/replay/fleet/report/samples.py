@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from replay.fleet.report.findings import Findings, Incident, ReportedDivergence
+from replay.fleet.report.findings import FleetFindings, FleetIncident, ReportedDivergence
 
 TOPIC = "<script>window.broken = true</script>"
 CLUSTER = '</script><img src=x title="" onerror="window.broken = true">'
@@ -11,7 +11,7 @@ PAYLOAD = '{"data":"</script><script>window.broken = true</script><b>bold</b>"}'
 BEGIN = datetime(2026, 11, 2, 10, 15, tzinfo=UTC)
 
 
-def incident(number: int, cluster: str) -> Incident:
+def incident(number: int, cluster: str) -> FleetIncident:
     at = BEGIN + timedelta(hours=7 * number)
     about = {
         "cluster": cluster,
@@ -44,7 +44,7 @@ def incident(number: int, cluster: str) -> Incident:
         for part in range(8)
     ]
     records = [record(1195 + step, at, step) for step in range(40)]
-    return Incident(about, partitions, records)
+    return FleetIncident(about, partitions, records)
 
 
 def divergence(number: int, cluster: str) -> ReportedDivergence:
@@ -105,9 +105,9 @@ def duration_row(value: str, scale: float) -> dict[str, Any]:
     }
 
 
-def findings() -> Findings:
+def findings() -> FleetFindings:
     names = clusters(15)
-    return Findings(
+    return FleetFindings(
         folder="/tables/fleet",
         options={"made": "2026-11-22T10:00:00+00:00", "window_s": 1.0, "clusters": []},
         totals={

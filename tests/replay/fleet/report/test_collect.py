@@ -23,7 +23,7 @@ from replay.fleet.report.page import page_of
 from replay.fleet.report.queries import TABLES
 from replay.fleet.report.write import check_target, write_report
 from replay.fleet.set_aside import SetAsideInput, write_set_aside
-from tools.fleet.histories import History, write_log
+from tools.fleet.histories import GeneratedHistory, write_log
 
 pytestmark = [
     pytest.mark.lab,
@@ -121,7 +121,7 @@ def outage(log: str, what: str, partition: int, begin_s: float, seconds: float) 
 
 @pytest.fixture(scope="module")
 def folder(
-    spark: SparkSession, short_history: History, tmp_path_factory: pytest.TempPathFactory
+    spark: SparkSession, short_history: GeneratedHistory, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """An analysis with three periods of a log: two unavailable, one under-replicated."""
     place = tmp_path_factory.mktemp("reported")
@@ -304,7 +304,7 @@ def test_page_is_written_completely(spark: SparkSession, folder: Path, tmp_path:
 
 
 def test_missing_analysis_and_unusable_target_are_errors(
-    spark: SparkSession, folder: Path, short_history: History, tmp_path: Path
+    spark: SparkSession, folder: Path, short_history: GeneratedHistory, tmp_path: Path
 ) -> None:
     write_log(tmp_path / "logs", short_history, "a", 1)
     ingest(spark, [str(tmp_path / "logs")], tmp_path / "table")

@@ -19,7 +19,7 @@ from replay.stock_clusters.imported_log.events import (
     RequestServed,
     StateChangeLogged,
 )
-from replay.stock_clusters.zookeeper_log.data_folder import BrokerLog, broker_log_kind
+from replay.stock_clusters.zookeeper_log.data_folder import BrokerLogFile, broker_log_kind
 
 CONTROLLER = " (kafka.controller.KafkaController)"
 STATE_CHANGE = " (state.change.logger)"
@@ -50,13 +50,13 @@ def completed(api: str = "ALTER_PARTITION", **changes: object) -> str:
     return f"Completed request:{json.dumps(content | changes, separators=(',', ':'))}{REQUEST}"
 
 
-def logs(folder: Path, *files: tuple[str, Sequence[str]]) -> list[BrokerLog]:
+def logs(folder: Path, *files: tuple[str, Sequence[str]]) -> list[BrokerLogFile]:
     found = []
     for name, lines in files:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"{one}\n" for one in lines))
-        found.append(BrokerLog(broker_log_kind(path.name) or "", name, path))
+        found.append(BrokerLogFile(broker_log_kind(path.name) or "", name, path))
     return found
 
 

@@ -12,7 +12,7 @@ from replay.stock_clusters.imported_log.events import (
     RequestInferred,
     RequestServed,
 )
-from replay.stock_clusters.imports.decisions import Decisions
+from replay.stock_clusters.imports.decisions import DecisionClassifier
 from replay.stock_clusters.imports.logged_requests import LoggedRequests
 from replay.stock_clusters.imports.terms import Terms
 from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
@@ -80,7 +80,9 @@ class Cluster:
         if after is None:
             self._make_paths()
         self.terms = Terms(chroot, self.state.tree)
-        self._decisions = Decisions(chroot, self.state.tree, self.terms, LoggedRequests(logged))
+        self._decisions = DecisionClassifier(
+            chroot, self.state.tree, self.terms, LoggedRequests(logged)
+        )
 
     def does(self, broker: int, *operations: Operation, time_ms: int = 0) -> Any:
         """Adds a multi, or a single operation, in the session of a broker (0: of a client)."""

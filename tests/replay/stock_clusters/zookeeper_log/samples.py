@@ -8,12 +8,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from replay.stock_clusters.imports.digests import digest_of
-from replay.stock_clusters.zookeeper_log.damage import Damage
+from replay.stock_clusters.zookeeper_log.damage import FileDamage
 from replay.stock_clusters.zookeeper_log.data_folder import SourceFile
 from replay.stock_clusters.zookeeper_log.log_file import TransactionLogReader
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
-    Acl,
     Check,
     CloseSession,
     Content,
@@ -29,6 +28,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
     TreeDigest,
+    ZooKeeperAcl,
 )
 from replay.world.tree import Tree
 from tools.zookeeper_log.file_format import write_log
@@ -44,7 +44,9 @@ LONGS = st.integers(-(2**63), 2**63 - 1)
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 PATHS = st.sampled_from(["/", "/a", "/a/b", "/a/b/c", "/b", "/b/ä", "", "a", "//", "/a/", "//a"])
 DATA = st.none() | st.binary(max_size=30)
-ACLS = st.just(OPEN_ACL) | st.lists(st.builds(Acl, INTS, TEXTS, TEXTS), max_size=3).map(tuple)
+ACLS = st.just(OPEN_ACL) | st.lists(st.builds(ZooKeeperAcl, INTS, TEXTS, TEXTS), max_size=3).map(
+    tuple
+)
 CREATES = st.builds(Create, PATHS, DATA, ACLS, st.booleans(), INTS)
 TTLS = st.builds(CreateTtl, PATHS, DATA, ACLS, INTS, LONGS)
 CONTAINERS = st.builds(CreateContainer, PATHS, DATA, ACLS, INTS)
@@ -100,7 +102,7 @@ def log_bytes(transactions: Iterable[Transaction], preallocated: int = 0) -> byt
     return stream.getvalue()
 
 
-def read(content: bytes, name: str = "log.1") -> tuple[list[Transaction], Damage | None]:
+def read(content: bytes, name: str = "log.1") -> tuple[list[Transaction], FileDamage | None]:
     reader = TransactionLogReader(io.BytesIO(content), name)
     return list(reader), reader.damage
 

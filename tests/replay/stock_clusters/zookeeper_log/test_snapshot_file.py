@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from replay.stock_clusters.zookeeper_log.damage import DamagedSnapshotError
 from replay.stock_clusters.zookeeper_log.snapshot_file import SnapshotDigest, SnapshotReader
-from replay.stock_clusters.zookeeper_log.transactions import OPEN_ACL, Acl
+from replay.stock_clusters.zookeeper_log.transactions import OPEN_ACL, ZooKeeperAcl
 from replay.world.tree import Znode
 from tests.replay.stock_clusters.zookeeper_log.samples import ACLS, INTS, LONGS, patient
 from tools.zookeeper_log.file_format import write_snapshot
@@ -25,7 +25,10 @@ ROOT = Znode(b"", 0, 0, 0, 0, 0, 1, 0, 9)
 A = Znode(b"data", 5, 6, 100, 200, 1, 1, 0, 9, 3)
 CHILD = Znode(b"", 9, 9, 300, 300, 0, 0, 0x1000020D7780000, 9)
 SESSIONS = {0x1000020D7780000: 6000, -0x10000000000000: 18_000}
-ACL_CACHE = {1: OPEN_ACL, 2: (Acl(1, "digest", "reader:x"), Acl(31, "sasl", "kafka"))}
+ACL_CACHE = {
+    1: OPEN_ACL,
+    2: (ZooKeeperAcl(1, "digest", "reader:x"), ZooKeeperAcl(31, "sasl", "kafka")),
+}
 NODES = [("/", -1, ROOT), ("/a", 2, A), ("/a/b", 1, CHILD)]
 DIGEST = SnapshotDigest(0x12, 2, -5)
 

@@ -14,7 +14,7 @@ from replay.cluster_view.views import (
 )
 from replay.why.explanations.explanation import explanation_of
 from replay.why.facts import NoticeIssued
-from replay.why.history import History
+from replay.why.history import FactHistory
 from replay.why.subject import CONTROLLER_FAILURES, Subject
 from tests.controller.core.cluster import Cluster as SimulatedCluster
 from tests.controller.core.procedures.reassignment.reassigning import ask_for_isr
@@ -27,7 +27,7 @@ HEADLINE = (
 )
 
 
-def stuck(subject: Subject, epoch: int = 3) -> History:
+def stuck(subject: Subject, epoch: int = 3) -> FactHistory:
     """Broker 2 is registered, and never becomes a member of the ISR of t-0."""
     state = LeaderAndIsr(leader=1, leader_epoch=0, isr=(1,), partition_epoch=0, controller_epoch=3)
     partition = partition_view("t", 0, "online", state, Assignment((1, 2)), ())
@@ -51,7 +51,7 @@ def stuck(subject: Subject, epoch: int = 3) -> History:
         )
         for seq in (10, 20)
     ]
-    return History(subject, cluster, [*notices])
+    return FactHistory(subject, cluster, [*notices])
 
 
 @pytest.mark.parametrize(

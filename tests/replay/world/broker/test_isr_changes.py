@@ -159,7 +159,7 @@ def test_high_watermark_waits_for_a_replica_that_is_about_to_join() -> None:
     assert cluster.partition(1).maximal_isr == (1, 2)
     cluster.producer()
     cluster.run(2)
-    cluster.network.hold("broker 2", "broker 1")
+    cluster.network.hold_messages("broker 2", "broker 1")
     acknowledged = len(cluster.seen.acknowledged_records)
     cluster.run(5)
     assert len(cluster.seen.acknowledged_records) <= acknowledged + 1

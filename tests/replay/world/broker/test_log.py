@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from replay.world.broker.disk import Disk
 from replay.world.broker.log import UNKNOWN_END, Log
-from replay.world.broker.messages import Batch
+from replay.world.broker.messages import RecordBatch
 from replay.world.observer import Observer
 
 Step = tuple[int, int]
@@ -35,7 +35,7 @@ def written(todo: list[Step]) -> tuple[Log, list[int]]:
 
 def test_records_are_read_in_batches_of_one_leader_epoch() -> None:
     log = log_of((1, 2), (4, 3))
-    assert log.read(1, 4) == (Batch(1, 1, (1,)), Batch(4, 2, (2, 3)))
+    assert log.read(1, 4) == (RecordBatch(1, 1, (1,)), RecordBatch(4, 2, (2, 3)))
     assert log.read(5, 5) == ()
 
 

@@ -153,7 +153,7 @@ class CarefulCluster(ManualCluster):
                 self.network.heal(subject, other)
                 self.network.release(subject, other)
             case "hold":
-                self.network.hold(subject, other)
+                self.network.hold_messages(subject, other)
             case "elect":
                 self.elect(broker)
         self.run(amount / 2 if kind == "run" else 0.3)

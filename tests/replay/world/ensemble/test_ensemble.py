@@ -335,7 +335,7 @@ def test_daemon_learns_that_its_session_expired(world: SmallWorld) -> None:
 
 def test_session_that_resumes_replaces_its_half_open_connection(world: SmallWorld) -> None:
     broker = world.broker(1)
-    world.network.hold("zookeeper", "broker 1")
+    world.network.hold_messages("zookeeper", "broker 1")
     world.wait(12_100)
     world.network.release("zookeeper", "broker 1")
     world.wait(2_000)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tools.demo.acks import committed_offset, leader_killed, only_replica
-from tools.demo.acks.leader_killed import CAUGHT_UP, LAGGING, LEVELS, SUCCESSORS, Level, Row
+from tools.demo.acks.leader_killed import CAUGHT_UP, LAGGING, LEVELS, SUCCESSORS, Level, ProducerRow
 from tools.demo.acks.only_replica import ALONE, CLEAN, LATER, ONLY, OUTSIDE, SHARED, UNCLEAN
 from tools.lab.topic_reader import RecordPosition
 
@@ -15,7 +15,7 @@ ALL, IDEMPOTENT = Level("all"), Level("all", idempotent=True)
 # The committed offset -----------------------------------------------------------------------------
 
 
-def committed(**changed: Any) -> committed_offset.Result:
+def committed(**changed: Any) -> committed_offset.CommittedOffsetResult:
     first = [(0, "record 0"), (1, "record 1"), (2, "record 2")]
     given: dict[str, Any] = {
         "acknowledged_at": 3,
@@ -28,7 +28,7 @@ def committed(**changed: Any) -> committed_offset.Result:
         "ends_after": {1: 4, 2: 4, 3: 4},
         "committed_after": 3,
     }
-    return committed_offset.Result(**{**given, **changed})
+    return committed_offset.CommittedOffsetResult(**{**given, **changed})
 
 
 def test_expected_committed_offset_has_no_faults() -> None:
@@ -57,11 +57,13 @@ def test_unexpected_committed_offset_is_a_fault(changed: dict[str, Any], fault: 
 # acks ---------------------------------------------------------------------------------------------
 
 
-def killed(change: Callable[[Row], Row] = lambda row: row, **changed: Any) -> leader_killed.Result:
+def killed(
+    change: Callable[[ProducerRow], ProducerRow] = lambda row: row, **changed: Any
+) -> leader_killed.LeaderKilledResult:
     lost = {(Level(0), LAGGING): 9, (Level(1), LAGGING): 8}
     duplicated = {(ALL, CAUGHT_UP): 7}
     rows = [
-        Row(
+        ProducerRow(
             *(level, successor, 100, None if level.acks == 0 else 100, 0),
             lost.get((level, successor), 0),
             duplicated.get((level, successor), 0),
@@ -69,7 +71,7 @@ def killed(change: Callable[[Row], Row] = lambda row: row, **changed: Any) -> le
         for level in LEVELS
         for successor in SUCCESSORS
     ]
-    result = leader_killed.Result(list(map(change, rows)), 800, 0, [])
+    result = leader_killed.LeaderKilledResult(list(map(change, rows)), 800, 0, [])
     return result._replace(**changed)
 
 
@@ -93,7 +95,7 @@ def test_expected_counts_have_no_faults() -> None:
 def test_unexpected_count_is_a_fault(
     level: Level, successor: int, changed: dict[str, Any], fault: str
 ) -> None:
-    def change(row: Row) -> Row:
+    def change(row: ProducerRow) -> ProducerRow:
         return row._replace(**changed) if row[:2] == (level, successor) else row
 
     (found,) = killed(change).faults()
@@ -116,13 +118,13 @@ def test_inconsistent_consumer_is_a_fault(changed: dict[str, Any], fault: str) -
 # The only in-sync replica -------------------------------------------------------------------------
 
 
-def only(name: str, **changed: Any) -> only_replica.Result:
+def only(name: str, **changed: Any) -> only_replica.OnlyReplicaResult:
     shared = [f"shared {number}" for number in range(SHARED)]
     alone = [f"alone {number}" for number in range(ALONE)]
     later = [f"later {number}" for number in range(LATER)]
     before = dict(enumerate([*shared, *alone]))
     outcomes = {
-        CLEAN: only_replica.Outcome(
+        CLEAN: only_replica.TopicOutcome(
             CLEAN,
             False,
             acknowledged={*shared, *alone, *later},
@@ -131,7 +133,7 @@ def only(name: str, **changed: Any) -> only_replica.Result:
             before=before,
             after=dict(enumerate([*shared, *alone, *later])),
         ),
-        UNCLEAN: only_replica.Outcome(
+        UNCLEAN: only_replica.TopicOutcome(
             UNCLEAN,
             True,
             acknowledged={*shared, *alone, *later},
@@ -143,7 +145,7 @@ def only(name: str, **changed: Any) -> only_replica.Result:
     }
     for key, value in changed.items():
         setattr(outcomes[name], key, value)
-    return only_replica.Result(outcomes)
+    return only_replica.OnlyReplicaResult(outcomes)
 
 
 def test_expected_outcomes_have_no_faults() -> None:
