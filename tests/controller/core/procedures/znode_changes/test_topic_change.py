@@ -297,6 +297,13 @@ def test_replacements_of_the_daemon_are_all_brokers_in_turn() -> None:
     assert {broker for broker in led if led.count(broker) > 5} == {2, 3, 4, 5, 6}
 
 
+def test_replacements_of_the_daemon_follow_the_numbers_of_partitions() -> None:
+    cluster = Cluster(1, 2, 3).start()
+    cluster.create_topic("t", {number: [DAEMON] for number in range(4)})
+    chosen = [cluster.partition("t", number).replicas[0] for number in range(4)]
+    assert [after % 3 for after in chosen[:-1]] == [one - 1 for one in chosen[1:]]
+
+
 def test_daemon_is_replaced_in_an_added_partition() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1]})
