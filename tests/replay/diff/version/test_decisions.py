@@ -14,7 +14,7 @@ def test_fenced_writes_of_a_batch_are_marked() -> None:
         issued = Issued(CommandId(cause, 0), 0, WriteZnodes(writes, 1), Reason("a rule"))
         recorder.record([issued], cause, cause, cause, "", {})
     # The outcome comes in two parts.
-    recorder.settle(ZnodesWritten(CommandId(2, 0), 0, [OK, FENCED], [0, -1]))
-    recorder.settle(ZnodesWritten(CommandId(2, 0), 2, [BAD_VERSION, FENCED], [-1, -1]))
-    recorder.settle(ZnodesWritten(CommandId(7, 0), 0, [FENCED], [-1]))
+    recorder.mark_fenced(ZnodesWritten(CommandId(2, 0), 0, [OK, FENCED], [0, -1]))
+    recorder.mark_fenced(ZnodesWritten(CommandId(2, 0), 2, [BAD_VERSION, FENCED], [-1, -1]))
+    recorder.mark_fenced(ZnodesWritten(CommandId(7, 0), 0, [FENCED], [-1]))
     assert [one.target for one in recorder.decisions if one.is_fenced] == ["/2/1", "/2/3"]

@@ -29,8 +29,8 @@ FAULTS: st.SearchStrategy[tuple[object, ...]] = st.one_of(
     st.tuples(st.just("delay_ephemerals"), PROCESSES, MS),
     st.tuples(st.just("lose_reply"), PROCESSES),
     st.tuples(st.sampled_from(["cut", "heal", "reset"]), PROCESSES, st.just("zookeeper")),
-    st.tuples(st.sampled_from(["hold", "release"]), PROCESSES, st.just("zookeeper")),
-    st.tuples(st.sampled_from(["hold", "release"]), st.just("zookeeper"), PROCESSES),
+    st.tuples(st.sampled_from(["hold_messages", "release"]), PROCESSES, st.just("zookeeper")),
+    st.tuples(st.sampled_from(["hold_messages", "release"]), st.just("zookeeper"), PROCESSES),
     st.tuples(st.sampled_from(["pause", "resume"]), PROCESSES),
 )
 STEPS = st.tuples(FAULTS, st.sampled_from([1, 50, 2_000, 20_000]))
