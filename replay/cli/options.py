@@ -19,19 +19,14 @@ _TERM_MAX: Final = 2**31 - 1
 _NS_PER_S: Final = 1_000_000_000
 _NS_PER_US: Final = 1000
 
-Log = Annotated[
-    str,
-    typer.Argument(
-        metavar="LOG",
-        help="A log of the daemon or an imported log, may be packed; an incident; or - for stdin.",
-    ),
-]
+_LOG: Final = "A log of the daemon or an imported log, may be packed; an incident;"
+Log = Annotated[str, typer.Argument(metavar="LOG", help=f"{_LOG} a saved run; or - for stdin.")]
+LogWithoutStdin = Annotated[str, typer.Argument(metavar="LOG", help=f"{_LOG} or a saved run.")]
 ListedLogs = Annotated[
     str,
     typer.Argument(
         metavar="LOG",
-        help="A log of the daemon or an imported log, may be packed; an incident; a folder of such"
-        " logs; or - for stdin.",
+        help=f"{_LOG} a saved run; a folder of such logs; or - for stdin.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
