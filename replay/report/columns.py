@@ -1,7 +1,8 @@
 """A report as columns for the page: numbers and texts, compressed and encoded for JSON.
 
-Times are microseconds since `begin_ns`. Both times are cut to microseconds before, as `iso_time` cuts
-them, so that the page shows the times that other commands print. A text that occurs often is stored once.
+Times are microseconds since `begin_ns`. Both times are cut to microseconds before, as `iso_time`
+cuts them, so that the page shows the times that other commands print. A text that occurs often is
+stored once.
 """
 
 import zlib
