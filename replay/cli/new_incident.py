@@ -101,7 +101,8 @@ def new_incident(
         if _is_run(log):
             _keep_run(log, into / name, title or name)
             return
-        between = log_position(first, "--from"), log_position(last, "--to")
+        begin = log_position(first, "--from", is_begin=True)
+        between = begin, log_position(last, "--to")
         _keep(log, into / name, title or name, between, partition, redact=redact)
 
 

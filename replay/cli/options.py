@@ -17,20 +17,16 @@ _STORED_MAX: Final = 2**63 - 1
 _MS_MAX: Final = 2**62
 _TERM_MAX: Final = 2**31 - 1
 _NS_PER_S: Final = 1_000_000_000
+_NS_PER_US: Final = 1000
 
-Log = Annotated[
-    str,
-    typer.Argument(
-        metavar="LOG",
-        help="A log of the daemon or an imported log, may be packed; an incident; or - for stdin.",
-    ),
-]
+_LOG: Final = "A log of the daemon or an imported log, may be packed; an incident;"
+Log = Annotated[str, typer.Argument(metavar="LOG", help=f"{_LOG} a saved run; or - for stdin.")]
+LogWithoutStdin = Annotated[str, typer.Argument(metavar="LOG", help=f"{_LOG} or a saved run.")]
 ListedLogs = Annotated[
     str,
     typer.Argument(
         metavar="LOG",
-        help="A log of the daemon or an imported log, may be packed; an incident; a folder of such"
-        " logs; or - for stdin.",
+        help=f"{_LOG} a saved run; a folder of such logs; or - for stdin.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -100,10 +96,11 @@ class LogPosition(NamedTuple):
     wall_ns: int | None = None
 
 
-def log_position(text: str | None, option: str) -> LogPosition:
+def log_position(text: str | None, option: str, *, is_begin: bool = False) -> LogPosition:
     """The position that an option names. Values above the largest stored number are reduced to it.
 
-    A time without a zone is UTC.
+    A time without a zone is UTC. Printed times are cut to microseconds, so a time is the end of its
+    microsecond, or the beginning of it for the begin of a period.
     """
     if text is None:
         return LogPosition()
@@ -117,13 +114,15 @@ def log_position(text: str | None, option: str) -> LogPosition:
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
     whole_s = int(time.replace(microsecond=0).timestamp())
-    ns = whole_s * _NS_PER_S + time.microsecond * 1000
+    ns = whole_s * _NS_PER_S + time.microsecond * _NS_PER_US
+    if not is_begin:
+        ns += _NS_PER_US - 1
     return LogPosition(wall_ns=max(0, min(ns, _STORED_MAX)))
 
 
 def log_positions(first: str | None, last: str | None) -> tuple[LogPosition, LogPosition]:
     """The positions of --from and --to, in this order."""
-    begin, end = log_position(first, "--from"), log_position(last, "--to")
+    begin, end = log_position(first, "--from", is_begin=True), log_position(last, "--to")
     if any(a is not None and b is not None and a > b for a, b in zip(begin, end, strict=True)):
         raise _reversed_range_error(first, last)
     return begin, end

@@ -160,12 +160,12 @@ def _read_reports(sources: list[str], *, redact: bool) -> "list[Report]":
 def _read_report(path: str, source: Path | str, title: str) -> "Report":
     from replay.logs.open_log import open_log
     from replay.report.building import report_of
-    from replay.what_if.saved_run import branch_of
+    from replay.what_if.saved_run import continuing_log
 
     with progress() as show, open_log(source, show) as opened:
         if not opened.reader.last_seq:
             raise ReplayError(f"{path} has no events: there is nothing to report")
         found = report_of(opened, title, show)
-        found.branch = branch_of(path)
+        found.continues = continuing_log(path)
         note_changed_commands("report", path, opened)
         return found

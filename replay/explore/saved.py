@@ -46,6 +46,15 @@ class BranchPoint(Struct, frozen=True):
     end: str
 
 
+class ContinuingLog(Struct, frozen=True):
+    """A log of a run that continues another log. The run has `count` logs; `is_last`: it ends in
+    this one."""
+
+    branch: BranchPoint
+    count: int
+    is_last: bool
+
+
 class SavedRun(Struct, frozen=True, kw_only=True):
     """run.json: everything that a run is a function of, and what it must result in.
 

@@ -13,7 +13,7 @@ from typing import Final
 from controller.core.values import counted
 from eventstore.folders import logs_in, segments_in
 from eventstore.reader import LogReader
-from eventstore.statistics import Statistics, statistics
+from eventstore.statistics import statistics
 from replay.errors import ReplayError
 from replay.logs.decode import UPCASTERS, time_of
 from replay.logs.log_kinds import LogKind, kind_of_log
@@ -37,6 +37,11 @@ def logs_of_run(path: Path) -> list[Path]:
     found = {one: statistics(one) for one in logs_in(folder)}
     logs = [one for one, of in found.items() if kind_of_log(of.header) is not LogKind.IMPORTED]
     return sorted(logs, key=lambda one: (found[one].first_ns or 0, one))
+
+
+def last_log(logs: Sequence[Path]) -> Path | None:
+    """The log in which a run ends."""
+    return max(logs, key=lambda one: statistics(one).last_ns or 0, default=None)
 
 
 def require_one_log(folder: Path) -> None:
@@ -99,17 +104,16 @@ def _logs_in_run(folder: Path, kinds: Mapping[Path, LogKind]) -> str:
 
 def logs_with_terms(logs: Sequence[Path]) -> list[str]:
     """The logs of a run, each with its terms. The one that the run ends in is marked."""
-    found = {log: statistics(log) for log in logs}
-    last = max(logs, key=lambda one: found[one].last_ns or 0, default=None)
+    last = last_log(logs)
     return [
-        f"{log} ({', '.join([_terms(of), *(['the end of the run'] if log == last else [])])})"
-        for log, of in found.items()
+        f"{log} ({', '.join([_terms(log), *(['the end of the run'] if log == last else [])])})"
+        for log in logs
     ]
 
 
-def _terms(of: Statistics) -> str:
+def _terms(log: Path) -> str:
     # Term 0 is before the first election.
-    terms = [str(one) for one in of.terms if one]
+    terms = [str(one) for one in statistics(log).terms if one]
     if not terms:
         return "never controller"
     return f"{'term' if len(terms) == 1 else 'terms'} {', '.join(terms)}"

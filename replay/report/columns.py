@@ -1,6 +1,8 @@
 """A report as columns for the page: numbers and texts, compressed and encoded for JSON.
 
-Times are microseconds since `begin_ns`. A text that occurs often is stored once.
+Times are microseconds since `begin_ns`. Both times are cut to microseconds before, as `iso_time`
+cuts them, so that the page shows the times that other commands print. A text that occurs often is
+stored once.
 """
 
 import zlib
@@ -41,7 +43,7 @@ def document_of(report: Report) -> dict[str, Any]:
     begin_ns = report.origin_ns
 
     def offset_us(wall_ns: int) -> int:
-        return (wall_ns - begin_ns) // 1000
+        return _offset_us(wall_ns, begin_ns)
 
     counts = report.counts
     return {
@@ -95,6 +97,10 @@ def document_of(report: Report) -> dict[str, Any]:
     }
 
 
+def _offset_us(wall_ns: int, begin_ns: int) -> int:
+    return wall_ns // 1000 - begin_ns // 1000
+
+
 def _step(one: ProcedureStep, offset_us: Callable[[int], int]) -> tuple[object, ...]:
     end = offset_us(one.end_ns or one.begin_ns)
     return (one.text, one.rule, one.seq, offset_us(one.begin_ns), end, one.commands)
@@ -104,7 +110,7 @@ def _curve(report: Report) -> dict[str, Any] | None:
     if report.futures is None:
         return None
     points = [
-        [(one.wall_ns - report.origin_ns) // 1000, one.likelihood, one.low, one.high, one.seq]
+        [_offset_us(one.wall_ns, report.origin_ns), one.likelihood, one.low, one.high, one.seq]
         for one in report.futures.points
     ]
     return {"condition": report.futures.condition, "points": points}
@@ -138,14 +144,14 @@ def _lanes(lanes: Iterable[Lane], begin_ns: int) -> dict[str, Any]:
             one.weight,
             [
                 (
-                    *((span.begin_ns - begin_ns) // 1000, (span.end_ns - begin_ns) // 1000),
+                    *(_offset_us(span.begin_ns, begin_ns), _offset_us(span.end_ns, begin_ns)),
                     *(texts.number(span.state), texts.number(span.text), span.seq),
                 )
                 for span in one.spans
             ],
             [
                 (
-                    *((mark.wall_ns - begin_ns) // 1000, texts.number(mark.kind)),
+                    *(_offset_us(mark.wall_ns, begin_ns), texts.number(mark.kind)),
                     *(texts.number(mark.text), mark.seq),
                 )
                 for mark in one.marks
@@ -164,7 +170,7 @@ def _parts(rows: list[str]) -> list[str]:
 def _events(events: list[TimedEvent], begin_ns: int) -> dict[str, Any]:
     names = Texts()
     columns = {
-        "at": [(one.wall_ns - begin_ns) // 1000 for one in events],
+        "at": [_offset_us(one.wall_ns, begin_ns) for one in events],
         "seq": [one.listed.seq for one in events],
         "term": [one.listed.term for one in events],
         "kind": [names.number(one.listed.kind) for one in events],
@@ -189,7 +195,7 @@ def _subjects(decision: ListedDecision) -> Iterable[str]:
 def _decisions(decisions: list[TimedDecision], begin_ns: int) -> dict[str, Any]:
     names = Texts()
     columns = {
-        "at": [(one.wall_ns - begin_ns) // 1000 for one in decisions],
+        "at": [_offset_us(one.wall_ns, begin_ns) for one in decisions],
         "seq": [one.listed.seq for one in decisions],
         "term": [one.listed.term for one in decisions],
         "kind": [names.number(one.listed.kind) for one in decisions],

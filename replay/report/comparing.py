@@ -18,7 +18,6 @@ from replay.report.document import (
     Lane,
     LogComparison,
     OfflineTime,
-    Outage,
     Report,
     UnmatchedChange,
 )
@@ -26,6 +25,8 @@ from replay.times import iso_time, nanoseconds_of
 
 _EXACT_MAX: Final = 1000
 """More changes of one subject than this are aligned by those that are not frequent."""
+
+_NOT_SHOWN: Final = 'A "-" marks the offline time of a log that does not show this time.'
 
 _Pair = tuple[ClusterChange, ClusterChange]
 
@@ -37,11 +38,12 @@ def compare(first: Report, second: Report) -> None:
     if branch is None:
         pairs, only_first, only_second = _aligned(first.changes, second.changes)
         second.shift_ns = _shift(pairs, only_second, first, second)
-        begin_ns = max(0, second.shift_ns)
+        since_ns = min(0, second.shift_ns)
     else:
-        pairs, only_first, only_second = _aligned_after(branch, first.changes, second.changes)
-        begin_ns = branch.begins_ns[0] - first.begin_ns
-        second.shift_ns = begin_ns - (branch.begins_ns[1] - second.begin_ns)
+        since_ns = branch.begins_ns[0] - first.begin_ns
+        second.shift_ns = since_ns - (branch.begins_ns[1] - second.begin_ns)
+        pairs, only_first, only_second = _aligned_after(since_ns, first, second)
+    both = _shown_by_both(since_ns, first, second)
     differences = sorted(
         [
             *(_difference(one, 0, first) for one in _comparable_changes(only_first, first, second)),
@@ -52,18 +54,36 @@ def compare(first: Report, second: Report) -> None:
         ],
         key=lambda one: one.at_ns,
     )
+    offline = _offline(first, second, since_ns, both)
+    sentences = [
+        _about_branch(branch, (first, second), both),
+        _about_changes(pairs, differences, branch, both),
+        _NOT_SHOWN if any(None in (one.first_s, one.second_s) for one in offline) else "",
+    ]
     second.comparison = LogComparison(
-        sentence=_sentence(pairs, differences, branch),
+        sentence=" ".join(filter(None, sentences)),
         pairs=[(one.seq, other.seq) for one, other in pairs],
         differences=differences,
-        offline=list(_offline(first, second, begin_ns)),
-        branch=(branch.log, begin_ns) if branch is not None else None,
+        offline=offline,
+        branch=(branch.log, since_ns) if branch is not None else None,
     )
 
 
+class _Period(Struct, frozen=True):
+    """A period in ns since the first log's first event; empty if it ends before it begins."""
+
+    begin_ns: int
+    end_ns: int
+
+
+def _shown_by_both(since_ns: int, first: Report, second: Report) -> _Period:
+    end_ns = min(one.until_ns - one.origin_ns for one in (first, second))
+    return _Period(max(since_ns, 0, second.shift_ns), end_ns)
+
+
 class _Branch(Struct, frozen=True):
-    """Log number `log` continues the other one after its event `seq`. From `begins_ns` on, a wall
-    clock for each log, they are compared."""
+    """Log number `log` continues the other one after its event `seq`, which happened at
+    `begins_ns`, a wall clock for each log."""
 
     log: int
     seq: int
@@ -73,22 +93,23 @@ class _Branch(Struct, frozen=True):
 def _branch(first: Report, second: Report) -> _Branch | None:
     """Where one of the logs continues the other one, as the run of `refold what-if` says."""
     for log, (run, other) in ((1, (second, first)), (0, (first, second))):
-        if run.branch is None:
+        if run.continues is None:
             continue
-        wall_ns = other.wall_ns_of(run.branch.seq, run.branch.time)
+        point = run.continues.branch
+        wall_ns = other.wall_ns_of(point.seq, point.time)
         if wall_ns is not None:
-            in_run_ns = nanoseconds_of(run.branch.begin)
+            in_run_ns = nanoseconds_of(point.begin)
             begins_ns = (wall_ns, in_run_ns) if log else (in_run_ns, wall_ns)
-            return _Branch(log, run.branch.seq, begins_ns)
+            return _Branch(log, point.seq, begins_ns)
     return None
 
 
 def _aligned_after(
-    branch: _Branch, first: Iterable[ClusterChange], second: Iterable[ClusterChange]
+    since_ns: int, first: Report, second: Report
 ) -> tuple[list[_Pair], list[ClusterChange], list[ClusterChange]]:
-    """The changes after a branch, aligned."""
-    logs = (first, second)
-    later = [_split(changes, at) for changes, at in zip(logs, branch.begins_ns, strict=True)]
+    """The changes after a branch, aligned. A later log of a run begins after the branch."""
+    begin_ns = _shown_by_both(since_ns, first, second).begin_ns
+    later = [_split(one.changes, one.origin_ns + begin_ns) for one in (first, second)]
     (before_first, after_first), (before_second, after_second) = later
     pairs, *only = _aligned(after_first, after_second)
     return (
@@ -191,22 +212,37 @@ def _difference(one: ClusterChange, log: int, report: Report) -> UnmatchedChange
     return UnmatchedChange(log, one.seq, at_ns, iso_time(one.wall_ns), one.subject, one.text)
 
 
-def _sentence(
-    pairs: Sequence[_Pair], differences: Sequence[UnmatchedChange], branch: _Branch | None
+def _about_branch(branch: _Branch | None, logs: tuple[Report, Report], both: _Period) -> str:
+    """Which log continues the other one, and which part of it the compared log shows."""
+    if branch is None:
+        return ""
+    run, other = "BA" if branch.log else "AB"
+    continues = f"{run} continues {other} after event {branch.seq}; only later changes are compared"
+    of_run = logs[branch.log].continues
+    if of_run is None or of_run.count == 1:
+        return f"{continues}."
+    shown = f"{both.begin_ns / 1e9:+.3f} s to {both.end_ns / 1e9:+.3f} s"
+    if both.end_ns <= both.begin_ns:
+        shown = "none of the time after this event: compare another one"
+    return f"{continues}. {run} is one of {of_run.count} logs of its run, and shows {shown}."
+
+
+def _about_changes(
+    pairs: Sequence[_Pair],
+    differences: Sequence[UnmatchedChange],
+    branch: _Branch | None,
+    both: _Period,
 ) -> str:
-    aligned = ""
-    if branch is not None:
-        run, other = "BA" if branch.log else "AB"
-        aligned = (
-            f"{run} continues {other} after event {branch.seq}; only later changes are compared. "
-        )
-    elif not pairs:
+    """How many changes are in both logs, and the first one that is not."""
+    if branch is not None and both.end_ns <= both.begin_ns:
+        return ""
+    if branch is None and not pairs:
         return (
             "Both logs have no change of a partition, broker or topic in common: "
             "they are aligned at their first events."
         )
     same = (
-        f"{aligned}{counted(len(pairs), 'change')} of partitions, brokers and topics "
+        f"{counted(len(pairs), 'change')} of partitions, brokers and topics "
         f"{'is' if len(pairs) == 1 else 'are'} in both logs"
     )
     if not differences:
@@ -219,22 +255,37 @@ def _sentence(
     )
 
 
-def _offline(first: Report, second: Report, begin_ns: int) -> Iterator[OfflineTime]:
-    """The partitions that were offline in either from `begin_ns` on, the largest change first."""
-    end_ns = min(one.until_ns - one.origin_ns for one in (first, second))
-    totals: list[defaultdict[str, float]] = [defaultdict(float), defaultdict(float)]
-    for total, report in zip(totals, (first, second), strict=True):
-        for one in report.outages:
-            total[one.partition] += _seconds(one, report, begin_ns, end_ns)
-    found = [
-        OfflineTime(name, totals[0][name], totals[1][name])
-        for name in sorted(totals[0].keys() | totals[1].keys())
-    ]
-    yield from sorted(found, key=lambda one: -abs(one.first_s - one.second_s))
+def _offline(first: Report, second: Report, since_ns: int, both: _Period) -> list[OfflineTime]:
+    """The partitions that were offline in either log since `since_ns`, the largest change first,
+    then those that were offline only while one of the logs shows nothing."""
+    end_ns = max(one.until_ns - one.origin_ns for one in (first, second))
+    compared, whole = (
+        [_offline_seconds(one, period) for one in (first, second)]
+        for period in (both, _Period(since_ns, end_ns))
+    )
+    found = []
+    for name in sorted(whole[0].keys() | whole[1].keys()):
+        seconds = [one.get(name, 0.0) for one in compared]
+        if any(seconds):
+            found.append(OfflineTime(name, *seconds))
+        else:
+            found.append(OfflineTime(name, *(one.get(name) for one in whole)))
+    return sorted(found, key=_by_change)
 
 
-def _seconds(one: Outage, report: Report, begin_ns: int, end_ns: int) -> float:
-    """How long an outage was during the period that both logs show."""
-    ended_ns = report.until_ns if one.end_ns == report.end_ns and not one.end_seq else one.end_ns
-    begun, ended = one.begin_ns - report.origin_ns, ended_ns - report.origin_ns
-    return max(0, min(ended, end_ns) - max(begun, begin_ns)) / 1e9
+def _by_change(one: OfflineTime) -> tuple[bool, float]:
+    is_compared = None not in (one.first_s, one.second_s)
+    return not is_compared, -abs((one.first_s or 0) - (one.second_s or 0))
+
+
+def _offline_seconds(report: Report, period: _Period) -> dict[str, float]:
+    """How long each partition was offline during a period, of those that were."""
+    totals: defaultdict[str, float] = defaultdict(float)
+    for one in report.outages:
+        is_open = one.end_ns == report.end_ns and not one.end_seq
+        ended_ns = (report.until_ns if is_open else one.end_ns) - report.origin_ns
+        begun_ns = one.begin_ns - report.origin_ns
+        seconds = (min(ended_ns, period.end_ns) - max(begun_ns, period.begin_ns)) / 1e9
+        if seconds > 0:
+            totals[one.partition] += seconds
+    return totals

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from replay.explore.saved import BranchPoint
+from replay.explore.saved import ContinuingLog
 from replay.report.reading import LogExtent, Procedure, TimedDecision, TimedEvent
 from replay.times import nanoseconds_of
 
@@ -133,11 +133,12 @@ class UnmatchedChange(Struct, frozen=True):
 
 
 class OfflineTime(Struct, frozen=True):
-    """How long a partition was offline in each of two logs, in the period that both show."""
+    """How long a partition was offline in each of two logs, in the period that both show. If it was
+    offline only while one of the logs shows nothing, that log has None."""
 
     partition: str
-    first_s: float
-    second_s: float
+    first_s: float | None
+    second_s: float | None
 
 
 class LogComparison(Struct, frozen=True):
@@ -170,8 +171,8 @@ class Report(LogExtent, kw_only=True):
     shift_ns: int = 0
     """How much later this log begins than the one that it is aligned with, or than the first log of
     its run; negative: earlier."""
-    branch: BranchPoint | None = None
-    """Where this log continues another one."""
+    continues: ContinuingLog | None = None
+    """Where the run of this log continues another one."""
     comparison: LogComparison | None = None
 
     @property
@@ -182,7 +183,9 @@ class Report(LogExtent, kw_only=True):
     @property
     def until_ns(self) -> int:
         """Until when it is known what happened. Nothing happens after a run's last event."""
-        return max(self.end_ns, nanoseconds_of(self.branch.end)) if self.branch else self.end_ns
+        if self.continues is None or not self.continues.is_last:
+            return self.end_ns
+        return max(self.end_ns, nanoseconds_of(self.continues.branch.end))
 
     def wall_ns_of(self, seq: int, time: str) -> int | None:
         """When event `seq` happened; None if no such event happened at this time, to the

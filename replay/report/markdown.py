@@ -38,8 +38,13 @@ def _comparison(reports: Sequence[Report], found: LogComparison) -> Iterator[str
     if found.offline:
         yield from ("", "| partition | offline in A | offline in B |", "|---|---|---|")
         for each in found.offline[:_ROWS_MAX]:
-            yield f"| {_text(each.partition)} | {each.first_s:.3f} s | {each.second_s:.3f} s |"
+            cells = (_text(each.partition), _seconds(each.first_s), _seconds(each.second_s))
+            yield f"| {' | '.join(cells)} |"
     yield ""
+
+
+def _seconds(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:.3f} s"
 
 
 def _lines(report: Report) -> Iterator[str]:

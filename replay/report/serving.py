@@ -23,7 +23,7 @@ from replay.report.comparing import compare
 from replay.report.html import page_of
 from replay.report.index_page import error_page, index_page
 from replay.report.served_logs import ServedLog, logs_in, version_of
-from replay.what_if.saved_run import branch_of
+from replay.what_if.saved_run import continuing_log
 
 LOOPBACK: Final = "127.0.0.1"
 _PAGES_MAX: Final = 8
@@ -70,7 +70,7 @@ def _page_of(chosen: list[ServedLog], version: str) -> str:
             if not log.reader.last_seq:
                 raise ReplayError(f"{one.name} has no events: there is nothing to report")
             reports.append(report_of(log, str(one.path)))
-            reports[-1].branch = branch_of(one.path)
+            reports[-1].continues = continuing_log(one.path)
     if len(reports) > 1:
         compare(*reports)
     return page_of(reports, version)

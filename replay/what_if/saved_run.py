@@ -17,6 +17,7 @@ from replay.errors import ReplayError
 from replay.explore.run import run
 from replay.explore.saved import (
     BranchPoint,
+    ContinuingLog,
     SavedRun,
     read_document,
     read_run,
@@ -25,7 +26,7 @@ from replay.explore.saved import (
 )
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.logs.packed import packed_at
-from replay.logs.saved_runs import RUN_FILE, folder_named_by
+from replay.logs.saved_runs import RUN_FILE, folder_named_by, last_log, logs_of_run
 from replay.progress import Progress, unreported
 from replay.times import iso_time
 from replay.what_if.causes import BrokerBounced, BrokerRegistered, BrokerUnregistered, ExternalCause
@@ -64,9 +65,9 @@ def save(continued: ContinuedRun, incident: Incident, log: str, folder: Path) ->
     return write_logs(continued.cluster, folder)
 
 
-def branch_of(path: Path | str) -> BranchPoint | None:
-    """Where the run that a path names, or whose log it is, continues another log; None for any
-    other log."""
+def continuing_log(path: Path | str) -> ContinuingLog | None:
+    """The log that a path names, if its run continues another log; None for any other log. Raises
+    LogError."""
     folder = _folder_of_run(str(path))
     if folder is None:
         return None
@@ -74,7 +75,13 @@ def branch_of(path: Path | str) -> BranchPoint | None:
         branch = read_document(folder, SavedRun).branch
     except ReplayError:
         return None  # Another program's file, or a run of the 0.8 design.
-    return branch or None
+    if not branch:
+        return None
+    logs = logs_of_run(folder)
+    last = last_log(logs)
+    # The path of the folder names its only log.
+    is_last = last is not None and (len(logs) == 1 or last.resolve() == Path(path).resolve())
+    return ContinuingLog(branch, len(logs), is_last)
 
 
 def incident_of(path: str, log: OpenedLog, progress: Progress = unreported) -> Incident:

@@ -2,12 +2,13 @@
 
 import sys
 from contextlib import ExitStack
+from typing import Annotated
 
 import typer
 
 from replay.cli.exit_status import INTERNAL_ERROR, errors_in_one_line
 from replay.cli.log_notes import note_changed_commands
-from replay.cli.options import At, Log, log_position
+from replay.cli.options import LogWithoutStdin, log_position
 from replay.cli.progress import progress
 from replay.errors import ReplayError
 
@@ -30,9 +31,17 @@ def _require_terminal() -> None:
 
 
 @app.command(name="debug")
-def debug(log: Log, at: At = None) -> None:
+def debug(
+    log: LogWithoutStdin,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SEQ|TIME", help="Begin at this event number or time; default: the first event."
+        ),
+    ] = None,
+) -> None:
     """Step through a log in a terminal, forward and backward, and search it in both directions.
-    Without --at it begins at the first event. Press ? for the keys.
+    Press ? for the keys.
 
     Exit status: 0 done, 2 LOG cannot be used, or there is no terminal.
     """

@@ -12,5 +12,5 @@ function make_comparison() {
   if (comparison.differences.length) table(["only in", "event", "after", "what"],
     comparison.differences.map(([log, seq, at, subject, text]) => row([letter(log), place(log, seq, at), elapsed(at).slice(1), `${subject}: ${text}`])));
   if (comparison.offline.length) table(["partition", "offline in A", "offline in B"],
-    comparison.offline.map(([name, first, second]) => row([name, `${first.toFixed(3)} s`, `${second.toFixed(3)} s`])));
+    comparison.offline.map(([name, first, second]) => row([name, ...[first, second].map(one => one === null ? "-" : `${one.toFixed(3)} s`)])));
 }

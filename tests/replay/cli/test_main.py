@@ -27,6 +27,22 @@ def test_help_lists_every_sub_command_and_imports_none() -> None:
         assert f" {name} " in done.stdout
 
 
+def _help(command: str) -> str:
+    return " ".join(CliRunner().invoke(app, [command, "--help"]).output.split())
+
+
+@pytest.mark.parametrize("command", ["what-if", "report", "debug", "inspect", "events"])
+def test_help_of_a_command_that_opens_saved_runs_names_them(command: str) -> None:
+    assert "a saved run" in _help(command).partition("Arguments: LOG")[2]
+
+
+def test_help_of_debug_names_where_it_begins_and_no_standard_input() -> None:
+    text = _help("debug")
+    assert "default: the first event" in text
+    assert "the end of the log" not in text
+    assert "stdin" not in text
+
+
 def test_version_is_printed() -> None:
     result = CliRunner().invoke(app, ["--version"])
     assert result.exit_code == 0

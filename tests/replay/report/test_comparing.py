@@ -66,6 +66,8 @@ def test_run_of_what_if_is_aligned_with_its_incident(report: Report, tmp_path: P
     first_s, second_s = next(
         (one.first_s, one.second_s) for one in found.offline if one.partition == "orders-3"
     )
+    assert first_s is not None
+    assert second_s is not None
     assert first_s > second_s > 0
     gone = {
         log: next(one for one in each.changes if (one.subject, one.text) == ("broker 1", "gone"))
@@ -127,6 +129,40 @@ def test_changes_after_the_last_event_of_a_run_are_only_in_its_log(
     changes = [(one.log, one.seq, one.subject) for one in found.differences]
     gone, back = (0, 70, "broker 2"), (0, 86, "broker 2")
     assert changes == [gone, (0, 72, "orders-1"), back, (0, 99, "orders-1")]
+
+
+@pytest.fixture(scope="module")
+def with_two_controllers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _continued(tmp_path_factory, INCIDENT, "--crash", "controller@76")
+
+
+def test_log_that_ends_before_its_run_is_compared_up_to_its_end(
+    report: Report, with_two_controllers: Path
+) -> None:
+    log = with_two_controllers / "refold-1000-run-1"
+    found = _printed(INCIDENT, log)
+    assert found.differences == []
+    assert "B is one of 2 logs of its run, and shows none of the time after" in found.sentence
+    outage = next(one for one in report.outages if one.partition == "orders-3")
+    assert found.offline[0] == OfflineTime("orders-3", outage.seconds, None)
+    printed = CliRunner().invoke(
+        app, ["report", INCIDENT, "--against", str(log), "--format", "markdown", "-o", "-"]
+    )
+    assert "| orders-3 | 9.780 s | - |" in printed.stdout
+
+
+def test_log_that_begins_later_in_its_run_is_compared_from_its_beginning(
+    report: Report, with_two_controllers: Path
+) -> None:
+    found = _printed(INCIDENT, with_two_controllers / "refold-1000-run-2")
+    assert "B is one of 2 logs of its run, and shows +12.851 s to +28.073 s" in found.sentence
+    assert found.differences[0].at_ns > 12 * _S
+    outage = next(one for one in report.outages if one.partition == "orders-3")
+    first_s, second_s = found.offline[0].first_s, found.offline[0].second_s
+    assert first_s is not None
+    assert second_s is not None
+    assert outage.seconds - 1 < first_s < outage.seconds
+    assert abs(first_s - second_s) < 1
 
 
 def test_changes_that_a_run_sets_up_again_are_no_differences(

@@ -186,6 +186,12 @@ def test_failover_is_named_with_its_epoch(show: Show) -> None:
     expect(page.locator("#failovers summary").first).to_contain_text("Startup, epoch 2, ")
 
 
+def test_time_of_an_event_is_the_one_that_other_commands_print(show: Show) -> None:
+    page = show([_report("tests/incidents/unclean-election")])
+    page.evaluate("select(93)")
+    expect(page.locator("#detail")).to_contain_text("2026-11-26T10:23:14.832940Z")
+
+
 def test_escape_in_the_search_ends_the_search(show: Show) -> None:
     page = show([_report("tests/incidents/broker-crash")])
     title = page.locator("#list-title")
