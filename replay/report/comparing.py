@@ -161,7 +161,7 @@ def _aligned(
     here, there = _by_subject(first), _by_subject(second)
     pairs: list[_Pair] = []
     only: tuple[list[ClusterChange], list[ClusterChange]] = ([], [])
-    for subject in here.keys() | there.keys():
+    for subject in sorted(here.keys() | there.keys()):
         mine, others = here[subject], there[subject]
         is_long = max(len(mine), len(others)) > _EXACT_MAX
         texts = ([one.text for one in mine], [one.text for one in others])

@@ -208,6 +208,14 @@ def test_change_in_one_log_is_a_difference_at_its_time(report: Report) -> None:
     assert "| B | 7 | 3.000 s | t-0: leader 3 |" in markdown_of([first, second])
 
 
+def test_differences_at_one_time_are_in_the_order_of_their_names(report: Report) -> None:
+    gone = ClusterChange(1, _S, "broker 2", "gone", True)
+    names = [f"t-{number}" for number in range(9)]
+    later = [ClusterChange(7, 3 * _S, name, "leader 3") for name in reversed(names)]
+    found = _compared(_with(report, [gone]), _with(report, [gone, *later]))
+    assert [one.subject for one in found.differences] == names
+
+
 def test_logs_without_common_changes_begin_together(report: Report) -> None:
     first = _with(report, [ClusterChange(1, _S, "t-0", "leader 1")])
     second = _with(report, [ClusterChange(1, _S, "u-0", "leader 1")], begin_ns=_S)
