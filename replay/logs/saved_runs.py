@@ -15,7 +15,7 @@ from eventstore.folders import logs_in, segments_in
 from eventstore.reader import LogReader
 from eventstore.statistics import statistics
 from replay.errors import ReplayError
-from replay.logs.decode import UPCASTERS, time_of
+from replay.logs.decode import UPCASTERS, time_of, wall_ns_of
 from replay.logs.log_kinds import LogKind, kind_of_log
 
 RUN_FILE: Final = "run.json"
@@ -34,14 +34,22 @@ def logs_of_run(path: Path) -> list[Path]:
     folder = folder_named_by(path)
     if not (folder / RUN_FILE).is_file():
         return []
-    found = {one: statistics(one) for one in logs_in(folder)}
-    logs = [one for one, of in found.items() if kind_of_log(of.header) is not LogKind.IMPORTED]
-    return sorted(logs, key=lambda one: (found[one].first_ns or 0, one))
+    begun = {}
+    for log in logs_in(folder):
+        with LogReader.open(log, UPCASTERS) as reader:
+            if kind_of_log(reader.header) is not LogKind.IMPORTED:
+                begun[log] = wall_ns_of(reader, reader.header.first_seq)
+    return sorted(begun, key=lambda one: (begun[one], one))
 
 
 def last_log(logs: Sequence[Path]) -> Path | None:
     """The log in which a run ends."""
-    return max(logs, key=lambda one: statistics(one).last_ns or 0, default=None)
+    return max(logs, key=_last_ns, default=None)
+
+
+def _last_ns(log: Path) -> int:
+    with LogReader.open(log, UPCASTERS) as reader:
+        return wall_ns_of(reader, reader.last_seq)
 
 
 def require_one_log(folder: Path) -> None:
