@@ -9,7 +9,6 @@ from controller.core.triggers import Reelect, Startup, trigger_name, trigger_of
 from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,
     Delete,
-    Multi,
     Operation,
     Transaction,
 )
@@ -57,10 +56,8 @@ class WatchedChanges:
 
 
 def _operations(transaction: Transaction) -> Iterator[Operation]:
+    """The operations of a transaction, and the deletions by the end of a session."""
     content = transaction.content
     if isinstance(content, CloseSession):
         yield from map(Delete, content.paths or ())
-    elif isinstance(content, Multi):
-        yield from () if content.error else content.operations
-    else:
-        yield content  # type: ignore[misc]
+    yield from transaction.operations

@@ -126,17 +126,11 @@ class ZnodeHistory:
         return [] if found is None else [found]
 
     def _operations(self, transaction: Transaction) -> Iterator[_Operation]:
-        content = transaction.content
-        if isinstance(content, Multi):
-            if not content.error:
-                for one in content.operations:
-                    if isinstance(one, (Create, SetData, Delete)):
-                        yield one
-        elif isinstance(content, CloseSession):
-            for path in self._state.tree.ephemerals(transaction.session):
-                yield Delete(path)
-        elif isinstance(content, (Create, SetData, Delete)):
-            yield content
+        if isinstance(transaction.content, CloseSession):
+            yield from map(Delete, self._state.tree.ephemerals(transaction.session))
+        for one in transaction.operations:
+            if isinstance(one, (Create, SetData, Delete)):
+                yield one
 
     def _missing_writes(self, event: ImportedEvent) -> Iterator[_Operation]:
         """The writes of missing transactions, which are known by their results only."""

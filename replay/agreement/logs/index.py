@@ -476,12 +476,7 @@ class BrokerLogIndex:
 
 
 def _operations(transaction: Transaction) -> Iterator[Operation]:
-    content = transaction.content
-    if isinstance(content, Multi):
-        if not content.error:
-            yield from (one for one in content.operations if not isinstance(one, Check))
-    elif isinstance(content, (Create, SetData, Delete)):
-        yield content
+    return (one for one in transaction.operations if isinstance(one, (Create, SetData, Delete)))
 
 
 def path_of(operation: Operation) -> str:

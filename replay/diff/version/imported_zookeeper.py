@@ -5,7 +5,7 @@ version.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from controller.core import znodes
 from controller.core.commands import CommandId, ZooKeeperCommand
@@ -26,7 +26,6 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     CreateTtl,
     Delete,
     Error,
-    Multi,
     Operation,
     SetData,
     Transaction,
@@ -89,7 +88,7 @@ class ImportedZooKeeper:
         elif isinstance(content, CreateSession):
             self._begin(one.session)
         else:
-            for operation in _operations(content):
+            for operation in one.operations:
                 self._apply_operation(one, operation)
         return self._server.take_events(self.session)
 
@@ -140,11 +139,3 @@ class ImportedZooKeeper:
 
 def _leader(path: str, state: Znode) -> int:
     return znodes.read_state(path, state.data, state.version).leader
-
-
-def _operations(content: Operation | Multi) -> Iterator[Operation]:
-    """The operations that took effect."""
-    if not isinstance(content, Multi):
-        yield content
-    elif not content.error:
-        yield from content.operations

@@ -14,7 +14,6 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     Create,
     CreateContainer,
     CreateTtl,
-    Multi,
     OpCode,
     Operation,
     SetData,
@@ -78,10 +77,6 @@ class Versions:
 
 
 def _operations(transaction: Transaction) -> Sequence[Operation]:
-    content = transaction.content
-    if isinstance(content, Multi):
-        return () if content.error else content.operations
     # RECONFIG counts versions in another way.
-    if isinstance(content, SetData) and transaction.type == _SET_DATA:
-        return (content,)
-    return ()
+    is_reconfig = isinstance(transaction.content, SetData) and transaction.type != _SET_DATA
+    return () if is_reconfig else transaction.operations

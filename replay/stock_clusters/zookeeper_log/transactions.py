@@ -179,3 +179,12 @@ class Transaction(
     type: int
     content: Content
     digest: TreeDigest | None = None
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """The operations that took effect: none of a refused transaction, nor of the begin or the
+        end of a session."""
+        content = self.content
+        if isinstance(content, Multi):
+            return () if content.error else content.operations
+        return () if isinstance(content, (Error, CreateSession, CloseSession)) else (content,)
