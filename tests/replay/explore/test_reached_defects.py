@@ -1,6 +1,7 @@
 """Defects that runs reached and no invariant noticed, or that few runs reached."""
 
 from collections.abc import Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +11,6 @@ from controller.core.procedures import dynamic_configuration
 from controller.core.procedures.reassignment import extra_znode, rollback
 from controller.core.procedures.topics import deletion
 from controller.core.triggers import Follow
-from replay.explore.generators.scenarios import generic
-from replay.explore.run import run
 from replay.world.inputs import (
     CancelReassignment,
     ChangeBrokerConfig,
@@ -26,6 +25,7 @@ from replay.world.inputs import (
     StopBroker,
     Target,
 )
+from tests.replay.explore.defects import assert_defect_breaks
 
 
 def _counts_confirmations_of_earlier_terms(patch: pytest.MonkeyPatch) -> None:
@@ -88,9 +88,4 @@ _OFFLINE: tuple[Input, ...] = (
 def test_defect_breaks_an_invariant_and_the_code_without_it_breaks_none(
     plant: Any, inputs: Sequence[Input], invariant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scenario = generic(standby=(False,))
-    assert run(scenario, inputs).violation is None
-    plant(monkeypatch)
-    found = run(scenario, inputs).violation
-    assert found is not None
-    assert found.invariant == invariant
+    assert_defect_breaks(invariant, inputs, partial(plant, monkeypatch))

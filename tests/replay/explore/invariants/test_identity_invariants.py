@@ -1,6 +1,7 @@
 """The invariants of producer ids and SCRAM credentials, and defects that break them."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,10 +22,8 @@ from controller.core.api_requests.scram_credentials import (
 from controller.core.operations import OK, SetData
 from controller.core.procedures.admin import producer_ids, scram_credentials
 from controller.core.values import ANY_VERSION
-from replay.explore.generators.scenarios import generic
 from replay.explore.invariants.credentials import CredentialsAsRequested
 from replay.explore.invariants.producer_ids import ProducerIdsUnique
-from replay.explore.run import run
 from replay.world.inputs import (
     AllocateProducerIds,
     AlterUserScramCredentials,
@@ -32,6 +31,7 @@ from replay.world.inputs import (
     DeleteControllerZnode,
     Input,
 )
+from tests.replay.explore.defects import assert_defect_breaks
 from tests.replay.explore.invariants.facts import History
 
 _ALICE = znodes.user_config_path("alice")
@@ -309,9 +309,4 @@ _CREDENTIALS: tuple[Input, ...] = (
 def test_defect_breaks_an_invariant_and_the_code_without_it_breaks_none(
     plant: Any, inputs: Sequence[Input], invariant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scenario = generic(standby=(False,))
-    assert run(scenario, inputs).violation is None
-    plant(monkeypatch)
-    found = run(scenario, inputs).violation
-    assert found is not None
-    assert found.invariant == invariant
+    assert_defect_breaks(invariant, inputs, partial(plant, monkeypatch))
