@@ -23,7 +23,7 @@ WHAT: Final = {
     "changed": "decided differently",
     "missing": "no longer decided",
     "new": "newly decided",
-    "reordered": "in another logs_with_earlier_difference",
+    "reordered": "in another order",
 }
 
 
