@@ -153,9 +153,15 @@ class Losses:
         return any(led > at and one == broker for led, one, _ in self._leaders.get(name, ()))
 
     def leader_in(self, name: Name, leader_epoch: int) -> int | None:
-        """The broker that began to lead a partition in a leader epoch; None: none yet."""
+        """The broker that leads a partition in a leader epoch; None: none yet, or it has lost
+        records since it began. Such a broker leads again only after another request."""
         led = self._leaders.get(name, ())
-        return next((one for _, one, epoch in reversed(led) if epoch == leader_epoch), None)
+        begun = next((one for one in reversed(led) if one[2] == leader_epoch), None)
+        if begun is None:
+            return None
+        at, broker, _ = begun
+        lost = any(one.broker == broker and one.at > at for one in self._losses.get(name, ()))
+        return None if lost else broker
 
     def may_be_lost(self, name: Name, offset: int, record: int, at: int, leader_epoch: int) -> bool:
         """Whether a record that the ISR had at `at`, in a leader epoch, may be lost."""

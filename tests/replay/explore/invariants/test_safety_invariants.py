@@ -166,6 +166,29 @@ def test_record_that_is_acknowledged_after_another_leader_began_is_compared(
     assert bool(history.reported) is is_reported
 
 
+@pytest.mark.parametrize(("isr", "is_reported"), [((2,), False), ((1, 2), True)])
+def test_record_that_is_acknowledged_after_the_next_leader_lost_it_is_compared_when_it_leads_again(
+    isr: tuple[int, ...], *, is_reported: bool
+) -> None:
+    """The next leader leads no longer when the earlier one acknowledges. If it was alone in the
+    ISR, its loss is excused."""
+    history = History(AcknowledgedRecordsKept)
+    logs = {1: [70], 2: [70]}
+    _log(history, logs)
+    history.state(1, 1, (1, 2))
+    history.state(2, 2, isr)
+    history.known.losses.leadership_begun(NAME, 2, 2)
+    history.invariant.leads(replica(2), 2)
+    logs[2] = []
+    history.known.losses.lost(2, NAME, 0, [70])
+    history.invariant.lost(replica(2), 0)
+    history.invariant.acknowledged(AcknowledgedRecord(NAME, 0, 70, (1, 2), 1))
+    assert not history.reported
+    history.known.losses.leadership_begun(NAME, 2, 3)
+    history.invariant.leads(replica(2), 3)
+    assert bool(history.reported) is is_reported
+
+
 def test_two_acknowledged_records_at_one_offset_are_reported() -> None:
     history = History(AcknowledgedRecordsKept)
     _log(history, {1: [70], 2: [71]})
