@@ -305,7 +305,6 @@ async def resume_reassignments(controller: Controller, legacy: LegacyZnode | Non
         handled = dict.fromkeys(await process_reassignment_znode(controller))
     ordered = controller.order.partitions(controller.context.reassigning)
     left = [one for one in ordered if one not in handled and not _is_in_progress(controller, one)]
-    controller.context.informed_by_failover = {}
     await _resume(
         controller, [NewAssignment(one, _resumed_assignment(controller, one)) for one in left]
     )

@@ -31,7 +31,6 @@ from controller.core.procedures.reassignment.legacy_znode import (
 )
 from controller.core.procedures.reassignment.submission import (
     Submission,
-    SubmissionResult,
     refuse_by_other_route,
     reject,
     rejected_text,
@@ -166,11 +165,11 @@ async def _begin(controller: Controller, sources: Sources) -> list[Partition]:
     wanted, refused = _merge_submissions(controller, sources)
     before = dict(records)
     names = controller.order.names(wanted)
-    results = await submit(controller, [wanted[name] for name in names])
+    rejected_now = await submit(controller, [wanted[name] for name in names])
     begun = [one for one in records if one.key in wanted and records[one] != before.get(one)]
-    if SubmissionResult.WAITS in results.values():
+    if rejected_now is None:
         return begun
-    refused += [wanted[name] for name, one in results.items() if one is SubmissionResult.REFUSED]
+    refused += [wanted[name] for name in rejected_now]
     await remove_refused(controller, {one.name: one.target for one in refused if one.legacy})
     for queued, rejected in zip(sources.requests, unfounded, strict=True):
         rejected.update(one.name for one in refused if _requests(queued, one))

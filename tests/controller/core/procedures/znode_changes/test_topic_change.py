@@ -297,6 +297,13 @@ def test_replacements_of_the_daemon_are_all_brokers_in_turn() -> None:
     assert {broker for broker in led if led.count(broker) > 5} == {2, 3, 4, 5, 6}
 
 
+def test_daemon_is_replaced_by_one_broker_after_the_other_in_the_partitions_of_a_topic() -> None:
+    cluster = Cluster(1, 2, 3).start()
+    cluster.create_topic("orders", {number: [DAEMON] for number in range(4)})
+    replicas = [one.replicas for one in cluster.topic("orders").assignments.values()]
+    assert replicas == [(3,), (1,), (2,), (3,)]
+
+
 def test_daemon_is_replaced_in_an_added_partition() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1]})
