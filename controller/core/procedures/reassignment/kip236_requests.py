@@ -9,7 +9,7 @@ from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
 from controller.core.failures import excerpt, listed_names
 from controller.core.operations import NO_NODE, OK, Delete, SetData
-from controller.core.procedures.reassignment.legacy_znode import (
+from controller.core.procedures.reassignment.reassign_partitions import (
     are_older,
     note_request,
     read_legacy,
@@ -24,7 +24,7 @@ from controller.core.procedures.reassignment_znodes.cancel_znode import (
     current_cancel,
     report_cancelled,
 )
-from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment_znodes.entries import remove_entries
 from controller.core.procedures.reassignment_znodes.records import (
     LEGACY,
     make_parents,

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from controller.core.controller import Controller
 from controller.core.pauses import has_parts, pause
 from controller.core.procedures.reassignment.cancellation import cancel_entries
-from controller.core.procedures.reassignment.extra_znode import process_extra
 from controller.core.procedures.reassignment.kip236_requests import (
     BegunReassignment,
     RequestZnode,
@@ -21,7 +20,7 @@ from controller.core.procedures.reassignment.kip236_requests import (
     refuse_unfounded,
     remove_refused,
 )
-from controller.core.procedures.reassignment.legacy_znode import (
+from controller.core.procedures.reassignment.reassign_partitions import (
     LegacyZnode,
     adopt,
     entries_under_way,
@@ -29,6 +28,7 @@ from controller.core.procedures.reassignment.legacy_znode import (
     read_legacy,
     with_originals,
 )
+from controller.core.procedures.reassignment.reassign_partitions_extra import process_extra
 from controller.core.procedures.reassignment.submission import (
     Submission,
     refuse_by_other_route,
@@ -41,7 +41,7 @@ from controller.core.procedures.reassignment_znodes.cancel_znode import (
     read_cancel,
     report_cancelled,
 )
-from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment_znodes.entries import remove_entries
 from controller.core.procedures.reassignment_znodes.records import (
     is_completed_entry,
     load_records,
