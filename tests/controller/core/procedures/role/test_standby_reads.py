@@ -190,6 +190,16 @@ def test_broker_that_restarts_while_a_standby_reads_many_znodes_has_its_new_epoc
     assert {one.broker_epoch for one in seen.leader_and_isr(1)} == {standby.broker_epoch(1)}
 
 
+def test_standby_is_ready_when_it_has_read_again_what_changed_while_it_read() -> None:
+    pair = StandbyPair()
+    standby = TwoReplyStandby(zookeeper=pair.active.zookeeper, standby=True)
+    standby.broker_sessions = pair.active.broker_sessions
+    seen = standby.seen()
+    standby.start()
+    assert reads_of(seen).count(znodes.broker_path(1)) == 2
+    assert notices_of(standby, "standby_ready") == ["info"]
+
+
 def test_list_that_changes_before_the_reply_of_its_first_read_is_read_twice() -> None:
     """Logs contain the second read."""
     pair = StandbyPair()
