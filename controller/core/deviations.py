@@ -21,8 +21,10 @@ class Deviation(Struct, frozen=True, kw_only=True):
     always: bool = False
 
     def applies(self, configuration: Configuration) -> bool:
-        """Whether decisions under this configuration follow the deviation."""
-        return self.always or configuration.rules == "refold"
+        """Whether decisions under this configuration follow the deviation, if Kafka's rule exists
+        as well."""
+        assert not self.always, f"{self.name} has no rule of Kafka as alternative"
+        return configuration.rules == "refold"
 
 
 DAEMON_ID_REPAIRED: Final = Deviation(

@@ -8,7 +8,7 @@
 | a reassignment ends, or drops the leader | `REASSIGNMENT`, `REMAINING` |
 | a broker shuts down | `CONTROLLED_SHUTDOWN` |
 | a reassignment is cancelled | `rollback_leader` |
-| its ISR names the daemon, which holds no replicas | `has_in_isr`, then `OFFLINE` |
+| its ISR names the daemon, which holds no replicas (daemon-id-repaired) | `OFFLINE` |
 | a failover finds that members of its ISR have restarted | `leader_after_restarts` |
 
 A rule takes the first replica that is eligible, in the order of the assignment. For each replica
@@ -452,12 +452,6 @@ def imbalanced(
         for one, isr in wrong
         if preferred_leader((broker,), isr, online_test(context, one)).leader != NO_LEADER
     ]
-
-
-def has_in_isr(partition: Partition, broker: int) -> bool:
-    """Whether the ISR names a broker. A failover elects again where it names the daemon
-    (DAEMON_ID_REPAIRED)."""
-    return partition.leadership is not None and broker in partition.leadership.isr
 
 
 # The new states ---------------------------------------------------------------------------------

@@ -213,7 +213,6 @@ class Fold:
             case SessionExpired():
                 controller.is_connected = False
                 controller.session_id = 0
-                controller.forget_standby()
                 self._end_term()
         return None
 
@@ -263,7 +262,6 @@ class Fold:
             self.controller.answered.clear()
         self.controller.observer.begins(trigger)
         self._procedure = process(self.controller, trigger)
-        self._wait = None
 
     def _interrupt(self) -> None:
         """At a pause of a procedure, an urgent controller event in the queue goes first."""

@@ -105,7 +105,8 @@ class StandbyState:
         if path.startswith(_TOPICS_PREFIX):
             self._note_topic_change(path)
         elif path in self.reading:
-            # Whether the change comes before or after the read is unknown.
+            # Of several znodes, this one may have been read before the change. A list was not: its
+            # second read changes no decision, and stays so that recorded logs replay.
             (self.stale_children if path in LISTS else self.stale)[path] = None
         elif path in self.children:
             if change != "data":
@@ -119,11 +120,10 @@ class StandbyState:
 
     def _note_topic_change(self, path: str) -> None:
         topic = znodes.topic_of(path)
+        state = znodes.partition_of_state(path)
         if topic is not None:
             self.stale_topics[topic] = None
-            return
-        state = znodes.partition_of_state(path)
-        if state is not None and self.topics.get(state[0]) is not None:
+        elif state is not None and self.topics.get(state[0]) is not None:
             self.unread.setdefault(state[0], {})[state[1]] = None
             self._unprepare(state[0])
 
@@ -147,7 +147,6 @@ class StandbyState:
                 return None
             found.append(self.znodes[path])
         read = ZnodeColumns(len(found))
-        read.missing = 0
         read.errors = [one.error for one in found]
         read.data = [one.data if has_data else None for one in found]
         read.versions = [one.version for one in found]
@@ -167,12 +166,12 @@ class StandbyState:
     # Topics
 
     def put_topic(self, topic: Topic) -> None:
-        """Note a topic that was read; the states of its partitions have to be read."""
+        """Note a topic that was read, and that is not known; the states of its partitions have to
+        be read."""
         self.topics[topic.name] = topic
         self.mzxids[topic.name] = {}
         self.unprepared[topic.name] = None
         self.unread[topic.name] = dict.fromkeys(topic.partitions)
-        self.unusable.pop(topic.name, None)
 
     def drop_topic(self, name: str) -> list[Topic]:
         """Forget a topic; returns it, if it was known."""

@@ -23,13 +23,11 @@ WRITES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "deletion._delete_markers": ("Delete /admin/delete_topics/T",),
     "deletion_requests._mark": ("Create /admin/delete_topics/T",),
-    "extra_znode._move": (
+    "entries._write_remaining_entries": (
         "Create /admin/reassign_partitions",
-        "Delete /admin/reassign_partitions_extra",
+        "Delete /admin/reassign_partitions",
         "SetData /admin/reassign_partitions",
-        "SetData /admin/reassign_partitions_extra",
     ),
-    "extra_znode._read_extra_znode": ("Delete /admin/reassign_partitions_extra",),
     "features.process_update_features": ("SetData /feature",),
     "features.set_up_features": ("Create /feature", "SetData /feature"),
     "kip236_requests._delete": (
@@ -43,23 +41,27 @@ WRITES: Final[dict[str, tuple[str, ...]]] = {
         "Create /brokers/topics/T/partitions/N/state",
     ),
     "leadership.write_states": ("SetData /brokers/topics/T/partitions/N/state",),
-    "legacy_znode._make_request": ("CreateSequential /admin/reassignment_requests/request_",),
-    "legacy_znode.put_entries": (
-        "Create /admin/reassign_partitions",
-        "Delete /admin/reassign_partitions",
-        "SetData /admin/reassign_partitions",
-    ),
-    "legacy_znode.strip_originals": ("SetData /admin/reassign_partitions",),
     "partition_addition._write": ("SetData /brokers/topics/T",),
     "producer_ids._next_block": (
         "Create /latest_producer_id_block",
         "SetData /latest_producer_id_block",
     ),
-    "reassign_partitions_znode._write_remaining_entries": (
+    "reassign_partitions._make_request": (
+        "CreateSequential /admin/reassignment_requests/request_",
+    ),
+    "reassign_partitions.put_entries": (
         "Create /admin/reassign_partitions",
         "Delete /admin/reassign_partitions",
         "SetData /admin/reassign_partitions",
     ),
+    "reassign_partitions.strip_originals": ("SetData /admin/reassign_partitions",),
+    "reassign_partitions_extra._move": (
+        "Create /admin/reassign_partitions",
+        "Delete /admin/reassign_partitions_extra",
+        "SetData /admin/reassign_partitions",
+        "SetData /admin/reassign_partitions_extra",
+    ),
+    "reassign_partitions_extra._read_extra_znode": ("Delete /admin/reassign_partitions_extra",),
     "records._delete": ("Delete /admin/reassignments/T/N", "Delete /admin/reassignments/T"),
     "records._list": ("Delete /admin/reassignments/T",),
     "records._make": (

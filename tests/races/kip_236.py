@@ -12,8 +12,8 @@ from controller.core.election import ElectionInput, RollbackGoal, TooFewInSync
 from controller.core.operations import OK, WriteOperation
 from controller.core.procedures.reassignment import rollback
 from controller.core.procedures.reassignment.assignments import Errors, NewAssignment
-from controller.core.procedures.reassignment.legacy_znode import LegacyZnode
 from controller.core.procedures.reassignment.partition_reassignment import carry_out
+from controller.core.procedures.reassignment.reassign_partitions import LegacyZnode
 from controller.core.procedures.reassignment.recovery import Sources
 from controller.core.procedures.reassignment.rollback import Rollback, RollbackCause, Step
 from controller.core.procedures.reassignment.submission import problem_with

@@ -7,9 +7,9 @@ from controller.core.configuration import Configuration
 from controller.core.controller import Controller
 from controller.core.deviations import LEADER_MOVED_FIRST, Deviation
 from controller.core.procedures.reassignment.assignments import Errors, NewAssignment
-from controller.core.procedures.reassignment.legacy_znode import LegacyZnode, read_legacy
 from controller.core.procedures.reassignment.partition_reassignment import carry_out
-from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment.reassign_partitions import LegacyZnode, read_legacy
+from controller.core.procedures.reassignment_znodes.entries import remove_entries
 from controller.core.state import ControllerContext, Partition
 from replay.world.inputs import (
     CrashBroker,

@@ -12,7 +12,7 @@ from replay.world.inputs import CancelReassignment, EndCancellation, Reassign, S
 from tests.races.defect import Defect, generic_with
 from tests.races.planting import Replacement, reach
 
-_ZNODE: Final = "controller.core.procedures.reassignment_znodes.reassign_partitions_znode"
+_ZNODE: Final = "controller.core.procedures.reassignment_znodes.entries"
 _SOURCE: Final = "KIP-236"
 _TO_4: Final = (Target("orders", 0, (1, 2, 4)),)
 

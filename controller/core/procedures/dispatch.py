@@ -18,7 +18,6 @@ from controller.core.procedures.elections.partition_state_machine import retry_o
 from controller.core.procedures.elections.rebalance import process_rebalance
 from controller.core.procedures.elections.replica_election import process_election_znode
 from controller.core.procedures.reassignment.cancellation import process_cancel, retry_rollbacks
-from controller.core.procedures.reassignment.extra_znode import process_extra
 from controller.core.procedures.reassignment.initiation import (
     process_reassignment_znode,
     process_state_changes,
@@ -26,6 +25,7 @@ from controller.core.procedures.reassignment.initiation import (
 from controller.core.procedures.reassignment.kip236_requests import (
     process_requests,
 )
+from controller.core.procedures.reassignment.reassign_partitions_extra import process_extra
 from controller.core.procedures.reassignment.replica_deletion import (
     process_deletions,
     report_unconfirmed,

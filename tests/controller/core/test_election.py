@@ -9,7 +9,6 @@ from controller.core.election import (
     TooFewInSync,
     controlled_shutdown_leader,
     first_leader,
-    has_in_isr,
     leader_after_restarts,
     offline_partition_leader,
     preferred_leader,
@@ -256,11 +255,3 @@ def test_unclean_leader_of_a_rollback_is_the_only_member_of_the_isr() -> None:
     context, given = cancelled(1, (1,), {2}, unclean=True)
     found, too_few = rollback_leader(context, given, RollbackGoal((1, 2), (3, 4), 0))
     assert (found.leader, found.isr, found.unclean, too_few) == (2, (2,), True, None)
-
-
-def test_partition_without_a_leadership_has_no_replica_in_its_isr() -> None:
-    partition = Partition(Topic("t"), 0)
-    assert not has_in_isr(partition, 1)
-    partition.leadership = LeaderAndIsr(2, 0, (2, 3), 0, 1)
-    assert has_in_isr(partition, 3)
-    assert not has_in_isr(partition, 1)

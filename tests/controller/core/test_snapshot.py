@@ -25,12 +25,12 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     submit_extra,
 )
 from tests.controller.core.procedures.reassignment.reassigning import T0, ask, catch_up
+from tests.controller.core.procedures.reassignment.test_extra_reassignments import moves
 from tests.controller.core.procedures.reassignment.test_undeletable_requests import (
     empties,
     request_with_child,
     two_replicas,
 )
-from tests.controller.core.procedures.reassignment_znodes.test_extra_reassignments import moves
 from tests.controller.core.slow_sessions import ZooKeeperWithSlowSessions, lose_the_session, owner
 from tests.controller.core.unreliable import Delivery
 

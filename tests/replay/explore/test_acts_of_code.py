@@ -31,7 +31,7 @@ from tests.replay.explore.test_run import INPUTS, small
 _OPERATIONS = ("Create", "CreateSequential", "SetData", "Delete")
 _LATER_IN_A_TRANSACTION = {
     ("controller_election._take_role", "SetData"),
-    ("extra_znode._move", "Delete"),
+    ("reassign_partitions_extra._move", "Delete"),
 }
 """Writes that never come first."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.core.procedures import dynamic_configuration
-from controller.core.procedures.reassignment import extra_znode, rollback
+from controller.core.procedures.reassignment import reassign_partitions_extra, rollback
 from controller.core.procedures.topics import deletion
 from controller.core.triggers import Follow
 from replay.world.inputs import (
@@ -42,7 +42,7 @@ def _ignores_min_insync_replicas(patch: pytest.MonkeyPatch) -> None:
 
 def _moves_entries_once(patch: pytest.MonkeyPatch) -> None:
     """An entry of the extra znode stays if the other znode was written meanwhile."""
-    patch.setattr(extra_znode, "ExtraReassignments", Follow)
+    patch.setattr(reassign_partitions_extra, "ExtraReassignments", Follow)
 
 
 def _ignores_the_default_of_unclean_elections(patch: pytest.MonkeyPatch) -> None:

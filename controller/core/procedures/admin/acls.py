@@ -71,9 +71,7 @@ async def _patterns(controller: Controller) -> list[ResourcePattern]:
 
 
 async def process_acl_changes(controller: Controller) -> None:
-    """Read the ACLs again that new notifications name."""
-    if controller.configuration.authorization is None:
-        return
+    """Read the ACLs again that new notifications name. Without an authorizer, none is watched."""
     if _EVERYTHING[0] in controller.context.acls.acls:
         await load_acls(controller)
         return

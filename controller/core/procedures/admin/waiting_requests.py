@@ -187,17 +187,16 @@ def time_out(controller: Controller, timer: str) -> None:
     waiting = context.waiting.pop(number, None)
     if waiting is not None:
         send_response(controller, _incomplete(context, waiting), _RULE)
-        return
-    if number in context.propagating:
+    elif number in context.propagating:
         pending = context.propagating[number]
         answer = pending.answer
-        _conclude(
-            controller,
-            pending,
-            answer if pending.has_response else _unpropagated_response(answer),
-            _RULE,
-        )
-        return
+        response = answer if pending.has_response else _unpropagated_response(answer)
+        _conclude(controller, pending, response, _RULE)
+    else:
+        _refuse_queued(controller, number)
+
+
+def _refuse_queued(controller: Controller, number: int) -> None:
     for trigger in controller.triggers:
         if isinstance(trigger, ApiCall) and trigger.request.request == number:
             controller.triggers.remove(trigger)

@@ -43,7 +43,7 @@ from controller.core.procedures.reassignment_znodes.cancel_znode import (
     current_cancel,
     retry_waiting_rollbacks,
 )
-from controller.core.procedures.reassignment_znodes.extra_entries import replaced_by_entries
+from controller.core.procedures.reassignment_znodes.entries import replaced_by_entries
 from controller.core.state import Partition
 from controller.core.topic_configs import UNCLEAN, is_true
 from controller.core.values import NO_LEADER, LeaderAndIsr

@@ -12,7 +12,11 @@ from controller.core.procedures.reassignment.kip236_requests import (
     list_requests,
     read_requests,
 )
-from controller.core.procedures.reassignment.legacy_znode import (
+from controller.core.procedures.reassignment.partition_reassignment import (
+    complete_if_caught_up,
+    resume_held,
+)
+from controller.core.procedures.reassignment.reassign_partitions import (
     CANCELLED_LATER,
     LegacyZnode,
     adopt,
@@ -22,18 +26,16 @@ from controller.core.procedures.reassignment.legacy_znode import (
     report_dropped,
     zxid_after_entries,
 )
-from controller.core.procedures.reassignment.partition_reassignment import (
-    complete_if_caught_up,
-    resume_held,
-)
 from controller.core.procedures.reassignment.rollback import WAITS, RollbackCause, roll_back
 from controller.core.procedures.reassignment_znodes.cancel_znode import (
     forget_reported,
     read_cancel,
     report_cancelled,
 )
-from controller.core.procedures.reassignment_znodes.extra_entries import replaced_by_entries
-from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment_znodes.entries import (
+    remove_entries,
+    replaced_by_entries,
+)
 from controller.core.procedures.reassignment_znodes.records import LEGACY, repair_records
 from controller.core.state import UNKNOWN_ZXID, Partition, sorted_partitions
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS

@@ -30,17 +30,17 @@ from controller.core.procedures.reassignment.cancellation import (
     roll_back_names,
 )
 from controller.core.procedures.reassignment.leader_epochs import raise_and_send
-from controller.core.procedures.reassignment.legacy_znode import (
-    LegacyZnode,
-    process_legacy,
-    report_dropped,
-)
 from controller.core.procedures.reassignment.partition_reassignment import (
     RULE,
     carry_out,
     drops_all_in_sync,
     reassign,
     report_failed,
+)
+from controller.core.procedures.reassignment.reassign_partitions import (
+    LegacyZnode,
+    process_legacy,
+    report_dropped,
 )
 from controller.core.procedures.reassignment.recovery import recover
 from controller.core.procedures.reassignment.rollback import RollbackCause
@@ -51,7 +51,7 @@ from controller.core.procedures.reassignment.submission import (
     report_replaced,
 )
 from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled
-from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment_znodes.entries import remove_entries
 from controller.core.procedures.reassignment_znodes.records import ADMIN_TOOLS, current_route
 from controller.core.procedures.topics.daemon_id import daemon_id_problem
 from controller.core.state import Partition, sorted_partitions
@@ -305,7 +305,6 @@ async def resume_reassignments(controller: Controller, legacy: LegacyZnode | Non
         handled = dict.fromkeys(await process_reassignment_znode(controller))
     ordered = controller.order.partitions(controller.context.reassigning)
     left = [one for one in ordered if one not in handled and not _is_in_progress(controller, one)]
-    controller.context.informed_by_failover = {}
     await _resume(
         controller, [NewAssignment(one, _resumed_assignment(controller, one)) for one in left]
     )

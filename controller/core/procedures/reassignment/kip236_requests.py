@@ -9,14 +9,13 @@ from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
 from controller.core.failures import excerpt, listed_names
 from controller.core.operations import NO_NODE, OK, Delete, SetData
-from controller.core.procedures.reassignment.legacy_znode import (
+from controller.core.procedures.reassignment.reassign_partitions import (
     are_older,
     note_request,
     read_legacy,
 )
 from controller.core.procedures.reassignment.submission import (
     Submission,
-    SubmissionResult,
     reject,
     rejected_text,
     submit,
@@ -25,7 +24,7 @@ from controller.core.procedures.reassignment_znodes.cancel_znode import (
     current_cancel,
     report_cancelled,
 )
-from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment_znodes.entries import remove_entries
 from controller.core.procedures.reassignment_znodes.records import (
     LEGACY,
     make_parents,
@@ -241,7 +240,7 @@ async def _process(controller: Controller, queued: RequestZnode) -> bool:
         entries = (await read_legacy(controller)).entries
         unfounded = _unfounded_partitions(queued, entries)
         rejected = refuse_unfounded(controller, queued, entries)
-    results = await submit(
+    refused = await submit(
         controller,
         [
             Submission(name, assignments[name], legacy, "" if legacy else queued.path)
@@ -249,9 +248,8 @@ async def _process(controller: Controller, queued: RequestZnode) -> bool:
             if name not in unfounded
         ],
     )
-    if SubmissionResult.WAITS in results.values():
+    if refused is None:
         return False
-    refused = [name for name, one in results.items() if one is SubmissionResult.REFUSED]
     if legacy:
         await remove_refused(controller, {name: assignments[name] for name in refused})
     await delete_request(controller, queued, outcome_of(queued, rejected.union(refused)))

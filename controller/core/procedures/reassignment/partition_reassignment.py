@@ -35,7 +35,7 @@ from controller.core.procedures.reassignment.leader_epochs import (
 )
 from controller.core.procedures.reassignment.replica_deletion import delete_replicas
 from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled
-from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment_znodes.entries import remove_entries
 from controller.core.procedures.reassignment_znodes.records import (
     current_route,
     remove_records,

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from controller.core.controller import Controller
 from controller.core.pauses import has_parts, pause
 from controller.core.procedures.reassignment.cancellation import cancel_entries
-from controller.core.procedures.reassignment.extra_znode import process_extra
 from controller.core.procedures.reassignment.kip236_requests import (
     BegunReassignment,
     RequestZnode,
@@ -21,7 +20,7 @@ from controller.core.procedures.reassignment.kip236_requests import (
     refuse_unfounded,
     remove_refused,
 )
-from controller.core.procedures.reassignment.legacy_znode import (
+from controller.core.procedures.reassignment.reassign_partitions import (
     LegacyZnode,
     adopt,
     entries_under_way,
@@ -29,9 +28,9 @@ from controller.core.procedures.reassignment.legacy_znode import (
     read_legacy,
     with_originals,
 )
+from controller.core.procedures.reassignment.reassign_partitions_extra import process_extra
 from controller.core.procedures.reassignment.submission import (
     Submission,
-    SubmissionResult,
     refuse_by_other_route,
     reject,
     rejected_text,
@@ -42,7 +41,7 @@ from controller.core.procedures.reassignment_znodes.cancel_znode import (
     read_cancel,
     report_cancelled,
 )
-from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment_znodes.entries import remove_entries
 from controller.core.procedures.reassignment_znodes.records import (
     is_completed_entry,
     load_records,
@@ -166,11 +165,11 @@ async def _begin(controller: Controller, sources: Sources) -> list[Partition]:
     wanted, refused = _merge_submissions(controller, sources)
     before = dict(records)
     names = controller.order.names(wanted)
-    results = await submit(controller, [wanted[name] for name in names])
+    rejected_now = await submit(controller, [wanted[name] for name in names])
     begun = [one for one in records if one.key in wanted and records[one] != before.get(one)]
-    if SubmissionResult.WAITS in results.values():
+    if rejected_now is None:
         return begun
-    refused += [wanted[name] for name, one in results.items() if one is SubmissionResult.REFUSED]
+    refused += [wanted[name] for name in rejected_now]
     await remove_refused(controller, {one.name: one.target for one in refused if one.legacy})
     for queued, rejected in zip(sources.requests, unfounded, strict=True):
         rejected.update(one.name for one in refused if _requests(queued, one))

@@ -34,10 +34,10 @@ from controller.core.procedures.elections.leadership import (
 )
 from controller.core.procedures.elections.partition_state_machine import change_partitions
 from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
-from controller.core.procedures.reassignment.legacy_znode import are_older, report_dropped
 from controller.core.procedures.reassignment.partition_reassignment import keep_assignments
+from controller.core.procedures.reassignment.reassign_partitions import are_older, report_dropped
 from controller.core.procedures.reassignment.replica_deletion import delete_replicas
-from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment_znodes.entries import remove_entries
 from controller.core.procedures.reassignment_znodes.records import (
     LEGACY,
     current_route,

@@ -5,7 +5,6 @@ A partition is reassigned by one route at a time: by /admin/reassign_partitions 
 /admin/reassignment_requests, or by admin tools.
 """
 
-from enum import Enum, auto
 from typing import NamedTuple
 
 from controller.core import error_codes
@@ -29,16 +28,6 @@ from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, Entry, Name, Reass
 
 _RULE = "reassignment: begin"
 _MOVED = f"the controller added the entry of {REASSIGN_PARTITIONS_EXTRA}"
-
-
-class SubmissionResult(Enum):
-    """The outcome of a submission."""
-
-    UNDER_WAY = auto()
-    """Now, or already. A step of it may have failed, which is reported."""
-    REFUSED = auto()
-    WAITS = auto()
-    """/admin/reassign_cancel exists: nothing was done."""
 
 
 class Submission(NamedTuple):
@@ -146,36 +135,32 @@ def _existing_partition(controller: Controller, name: Name) -> Partition | None:
     return partition
 
 
-async def submit(
-    controller: Controller, submissions: list[Submission]
-) -> dict[Name, SubmissionResult]:
-    """Begin reassignments, or change those of the same route that are under way.
+async def submit(controller: Controller, submissions: list[Submission]) -> list[Name] | None:
+    """Begin reassignments, or change those of the same route that are under way. Each partition is
+    submitted once.
 
-    If a partition is submitted several times, the last target counts.
+    Returns the rejected partitions; None: /admin/reassign_cancel exists, and submissions wait.
     """
-    results: dict[Name, SubmissionResult] = {}
+    rejected: list[Name] = []
     for number, part in enumerate(parts(controller, submissions)):
         if number:
             await pause(controller)
-        results |= await _submit(controller, part)
-        if SubmissionResult.WAITS in results.values():
-            for one in submissions:
-                results.setdefault(one.name, SubmissionResult.WAITS)
-            break
-    return results
+        rejected_now = await _submit(controller, part)
+        if rejected_now is None:
+            return None
+        rejected += rejected_now
+    return rejected
 
 
-async def _submit(
-    controller: Controller, submissions: list[Submission]
-) -> dict[Name, SubmissionResult]:
-    results: dict[Name, SubmissionResult] = {}
+async def _submit(controller: Controller, submissions: list[Submission]) -> list[Name] | None:
+    rejected: list[Name] = []
     wanted: dict[Partition, Submission] = {}
     for one in submissions:
         partition = controller.context.find(*one.name)
-        if refused := _submission_problem(controller, partition, one):
-            results[one.name] = _refuse(controller, one, refused)
+        if problem := _submission_problem(controller, partition, one):
+            _refuse(controller, one, problem)
+            rejected.append(one.name)
         elif partition is not None:
-            results[one.name] = SubmissionResult.UNDER_WAY
             wanted[partition] = one
     known = controller.context.reassignments
     wanted = {
@@ -184,24 +169,18 @@ async def _submit(
         if partition not in known or known[partition].replicas != one.target
     }
     if not wanted:
-        return results
-    known = controller.context.reassignments
+        return rejected
     new = [one.topic.name for one in wanted if one not in known]
     least = await read_min_insync_replicas(controller, new, _RULE)
     isrs = await read_isrs(controller, [one for one in wanted if one in known])
     if await is_cancelled(controller):
-        return results | {one.name: SubmissionResult.WAITS for one in wanted.values()}
+        return None
     moves = _moves(controller, wanted, least, isrs)
     begun = {one.partition for one in moves}
-    results |= {
-        one.name: SubmissionResult.REFUSED for each, one in wanted.items() if each not in begun
-    }
-    errors = await carry_out(controller, moves)
-    report_failed(controller, errors)
-    for partition in errors:
-        if partition not in controller.context.reassigning:
-            results[partition.key] = SubmissionResult.REFUSED
-    return results
+    rejected += [one.name for each, one in wanted.items() if each not in begun]
+    failed = await carry_out(controller, moves)
+    report_failed(controller, failed)
+    return rejected + [one.key for one in failed if one not in controller.context.reassigning]
 
 
 def _submission_problem(
@@ -320,7 +299,6 @@ def refuse_by_other_route(controller: Controller, submission: Submission) -> Non
         _refuse(controller, submission, other_route_text(current_route(controller, partition)))
 
 
-def _refuse(controller: Controller, submission: Submission, why: str) -> SubmissionResult:
+def _refuse(controller: Controller, submission: Submission, why: str) -> None:
     text = rejected_text(submission.target, source_of(controller, submission), why)
     reject(controller, submission.name, text, why, _error_of(controller, submission.name))
-    return SubmissionResult.REFUSED

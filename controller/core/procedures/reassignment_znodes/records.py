@@ -321,7 +321,6 @@ async def load_records(controller: Controller) -> dict[Partition, int]:
             continue
         controller.context.reassignments[partition] = record
         if _is_of(record, partition):
-            controller.context.reassigning[partition] = None
             increased = _epochs_since_begin(partition, epoch_before)
             if _is_informed_by_failover(controller, increased):
                 controller.context.informed_by_failover[partition] = None

@@ -31,7 +31,7 @@ from controller.core.operations import (
 from controller.core.outcomes import BrokerResponses, Wait, suspend
 from controller.core.procedures.admin.waiting_requests import abandon_waiting
 from controller.core.procedures.elections.rebalance import rebalance_timer
-from controller.core.procedures.reassignment.legacy_znode import strip_originals
+from controller.core.procedures.reassignment.reassign_partitions import strip_originals
 from controller.core.procedures.role.failover import fail_over
 from controller.core.procedures.role.following import forget_all
 from controller.core.procedures.znode_changes.topic_change import process_topic_change

@@ -7,9 +7,8 @@ from typing import Final
 
 from controller.core import znodes
 from controller.core.controller import Controller
-from controller.core.election import has_in_isr
 from controller.core.errors import ZnodeError
-from controller.core.operations import NO_NODE, OK, UNIMPLEMENTED
+from controller.core.operations import OK, UNIMPLEMENTED
 from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE
 from controller.core.procedures.topics.daemon_id import names_broker
@@ -175,10 +174,8 @@ async def _read_topics(controller: Controller, standby: StandbyState) -> None:
             return
         for place, name in enumerate(names):
             controller.observer.drops_topics(standby.drop_topic(name))
-            if found.errors[place] == NO_NODE:
-                continue
-            standby.topics[name] = None
             if found.errors[place] == OK:
+                standby.topics[name] = None
                 topic = _plain_topic(controller, name, found.data[place], found.versions[place])
                 if topic is not None:
                     standby.put_topic(topic)
@@ -215,8 +212,6 @@ async def _read_states(controller: Controller, standby: StandbyState) -> None:
             return
         for place, partition in enumerate(partitions):
             name, number = partition.key
-            if standby.topics.get(name) is not partition.topic:
-                continue
             partition.leadership = None
             if found.errors[place] == OK:
                 _set_leadership(
@@ -236,9 +231,8 @@ def _take_unread(standby: StandbyState) -> Iterator[Partition]:
     while standby.unread and taken < SLICE_SIZE:
         name = next(iter(standby.unread))
         numbers = standby.unread.pop(name)
-        topic = standby.topics.get(name)
-        if topic is None:
-            continue
+        topic = standby.topics[name]
+        assert topic is not None, "only known topics have states to read"
         unusable = standby.unusable.get(name, {})
         for number in numbers:
             unusable.pop(number, None)
@@ -252,11 +246,11 @@ def _set_leadership(
 ) -> None:
     """Take the leader and ISR, unless a failover has to report or to repair them."""
     try:
-        partition.leadership = znodes.read_state(path, data, version)
+        state = znodes.read_state(path, data, version)
     except ZnodeError:
         return
-    if has_in_isr(partition, controller.configuration.id_without_replicas):
-        partition.leadership = None
+    if controller.configuration.id_without_replicas not in state.isr:
+        partition.leadership = state
 
 
 def _report_ready(controller: Controller, standby: StandbyState) -> None:

@@ -21,7 +21,7 @@ from controller.core.operations import NO_NODE, NOT_EMPTY, OK, Delete, WriteOper
 from controller.core.pauses import pause
 from controller.core.procedures.elections.partition_state_machine import change_partitions
 from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
-from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment_znodes.entries import remove_entries
 from controller.core.procedures.reassignment_znodes.records import (
     remove_records,
     report_ended_with_topic,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.failures import listed
-from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment_znodes.entries import remove_entries
 from controller.core.procedures.reassignment_znodes.records import remove_records
 from controller.core.procedures.topics.deletion import forget_topic
 from controller.core.procedures.topics.topics import (

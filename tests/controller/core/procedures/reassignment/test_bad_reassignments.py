@@ -7,7 +7,7 @@ import pytest
 from controller.core import znodes
 from controller.core.operations import CreateSequential
 from controller.core.procedures.elections.rebalance import rebalance_timer
-from controller.core.procedures.reassignment import legacy_znode
+from controller.core.procedures.reassignment import reassign_partitions
 from controller.core.znodes import (
     CANCEL_CONTENT,
     REASSIGN_CANCEL,
@@ -271,7 +271,7 @@ def test_removed_entry_is_restored_if_it_fits(
 ) -> None:
     cluster = one_by_each_route()
     size = len(write_entries({T0: Entry((3,))}))
-    monkeypatch.setattr(legacy_znode, "DATA_BYTES_MAX", size + room)
+    monkeypatch.setattr(reassign_partitions, "DATA_BYTES_MAX", size + room)
     cluster.remove(znodes.REASSIGN_PARTITIONS)
     assert (entries(cluster) is not None) is is_restored
     catch_up(cluster, 3)

@@ -8,7 +8,7 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import Issued, StopReplicaRequest
 from controller.core.operations import CreateSequential, Delete
-from controller.core.procedures.reassignment import legacy_znode
+from controller.core.procedures.reassignment import reassign_partitions
 from controller.core.znodes import (
     REPLICA_DELETIONS,
     Entry,
@@ -91,7 +91,7 @@ def test_originals_are_left_out_if_they_do_not_fit(
 ) -> None:
     cluster = two_replicas()
     size = len(write_entries({T0: Entry((3,), (1, 2))}))
-    monkeypatch.setattr(legacy_znode, "DATA_BYTES_MAX", size + room)
+    monkeypatch.setattr(reassign_partitions, "DATA_BYTES_MAX", size + room)
     submit(cluster, {T0: [3]})
     assert (assignment(cluster), entries(cluster)) == (MOVING, {T0: Entry((3,), originals)})
     cancel_all(cluster)

@@ -13,9 +13,10 @@ from controller.core.commands import (
     WatchSubtree,
     ZooKeeperCommand,
 )
-from controller.core.events import ChildrenRead, ZnodesWritten
+from controller.core.events import ChildrenRead, WatchFired, ZnodesWritten
 from controller.core.operations import NO_AUTH, UNIMPLEMENTED, Create
 from controller.core.standby import FOLLOW_TIMER
+from controller.core.state import UNKNOWN_ZXID
 from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from replay.world.zookeeper import ZooKeeper
 from tests.controller.core.cluster import DAEMON, Cluster, Seen, reads
@@ -36,6 +37,19 @@ class LimitedStandby(Cluster):
             return [ZnodesWritten(issued.id, 0, [self._watch_error], [-1])]
         if isinstance(command, ReadChildren) and command.path == self.denied:
             return [ChildrenRead(issued.id, NO_AUTH, [])]
+        return super().ask_zookeeper(issued, command)
+
+
+class ResignedStandby(Cluster):
+    """A standby that was controller in the same session: before the first reply with the log
+    directory events, an earlier watch on them fires."""
+
+    has_fired = False
+
+    def ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> list[ZooKeeperOutcome]:
+        if not self.has_fired and command == ReadChildren(znodes.LOG_DIR_EVENTS, True):
+            self.has_fired = True
+            self.deliver(WatchFired(znodes.LOG_DIR_EVENTS, "children", UNKNOWN_ZXID), "watches")
         return super().ask_zookeeper(issued, command)
 
 
@@ -174,6 +188,25 @@ def test_broker_that_restarts_while_a_standby_reads_many_znodes_has_its_new_epoc
     assert seen.requested() == before.requested()
     assert content(standby.zookeeper) == content(cold.zookeeper)
     assert {one.broker_epoch for one in seen.leader_and_isr(1)} == {standby.broker_epoch(1)}
+
+
+def test_standby_is_ready_when_it_has_read_again_what_changed_while_it_read() -> None:
+    pair = StandbyPair()
+    standby = TwoReplyStandby(zookeeper=pair.active.zookeeper, standby=True)
+    standby.broker_sessions = pair.active.broker_sessions
+    seen = standby.seen()
+    standby.start()
+    assert reads_of(seen).count(znodes.broker_path(1)) == 2
+    assert notices_of(standby, "standby_ready") == ["info"]
+
+
+def test_list_that_changes_before_the_reply_of_its_first_read_is_read_twice() -> None:
+    """Logs contain the second read."""
+    pair = StandbyPair()
+    standby = ResignedStandby(zookeeper=pair.active.zookeeper, standby=True)
+    seen = standby.seen()
+    standby.start()
+    assert reads_of(seen).count(f"{znodes.LOG_DIR_EVENTS}/") == 2
 
 
 def test_topic_that_changes_together_with_the_list_of_topics_is_read_again() -> None:

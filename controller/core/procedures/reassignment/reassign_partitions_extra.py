@@ -17,7 +17,7 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.procedures.reassignment.cancellation import give_up_rollbacks, roll_back_names
-from controller.core.procedures.reassignment.legacy_znode import (
+from controller.core.procedures.reassignment.reassign_partitions import (
     LegacyZnode,
     read_legacy,
     report_repeated,

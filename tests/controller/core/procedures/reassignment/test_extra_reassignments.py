@@ -5,7 +5,7 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import Issued, ReadZnodes, SyncZnodes, WriteAtomically
 from controller.core.operations import CreateSequential
-from controller.core.procedures.reassignment import extra_znode
+from controller.core.procedures.reassignment import reassign_partitions_extra
 from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, Entry, write_entries
 from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
@@ -202,7 +202,7 @@ def test_entries_wait_while_the_znode_is_full(monkeypatch: pytest.MonkeyPatch) -
     cluster = two_partitions()
     submit(cluster, {T0: [3]})
     room = len(cluster.data(znodes.REASSIGN_PARTITIONS) or b"") + 60
-    monkeypatch.setattr(extra_znode, "DATA_BYTES_MAX", room)
+    monkeypatch.setattr(reassign_partitions_extra, "DATA_BYTES_MAX", room)
     submit_extra(cluster, {T1: [4]})
     assert extra(cluster) == {T1: Entry((4,))}
     assert assignment(cluster, T1) == "2"
@@ -221,7 +221,9 @@ def test_entries_wait_while_both_znodes_together_are_too_large_for_a_multi(
     assert present is not None
     # As long as the longer entry would be in the znode alone.
     moved = len(write_entries({T1: Entry((4,), (2,))}))
-    monkeypatch.setattr(extra_znode, "BOTH_ZNODES_BYTES_MAX", len(present) + moved + room)
+    monkeypatch.setattr(
+        reassign_partitions_extra, "BOTH_ZNODES_BYTES_MAX", len(present) + moved + room
+    )
     submit_extra(cluster, {T1: [4]})
     assert (extra(cluster) is None) is is_moved
 

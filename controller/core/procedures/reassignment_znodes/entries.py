@@ -1,6 +1,10 @@
-"""The age of entries in /admin/reassign_partitions, and their removal (KB 7.6)."""
+"""Entries of /admin/reassign_partitions: their age and their removal (KB 7.6). Entries of
+/admin/reassign_partitions_extra that replace a reassignment under way (KB 14.3).
 
-from collections.abc import Callable, Mapping
+The procedures of these znodes are in the folder `reassignment`; other parts need only what is here.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -10,14 +14,22 @@ from controller.core.controller import Controller
 from controller.core.deviations import REQUEST_CHANGES_SEEN, UNREADABLE_REQUEST_KEPT
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.operations import BAD_VERSION, NO_NODE, OK, Create, Delete, SetData
-from controller.core.state import EntrySeen
+from controller.core.state import EntrySeen, Partition
 from controller.core.triggers import ExtraReassignments, ZkPartitionReassignment
 from controller.core.values import ANY_VERSION
-from controller.core.znodes import Entries, Entry, Name, read_entries, write_entries
+from controller.core.znodes import (
+    REASSIGN_PARTITIONS_EXTRA,
+    Entries,
+    Entry,
+    Name,
+    read_entries,
+    write_entries,
+)
 from controller.core.zookeeper_io import read_stats, read_znodes, write
 
 _PATH = znodes.REASSIGN_PARTITIONS
 _RULE = "reassignment: what is left of the request"
+_REPLACE = "extra reassignments: which rollbacks do they need"
 _NOTHING: Final[Mapping[Name, Entry]] = MappingProxyType({})
 
 IsDone = Callable[[tuple[str, int], tuple[int, ...]], bool]
@@ -126,3 +138,25 @@ async def _write_remaining_entries(controller: Controller, remaining: Entries, v
     if error not in (OK, NO_NODE, BAD_VERSION):
         raise ProcedureError(f"{_PATH} cannot be written (ZooKeeper code {error})")
     return error
+
+
+async def replaced_by_entries(controller: Controller, partitions: Iterable[Partition]) -> set[Name]:
+    """Select the partitions for which the znode requests another target than their reassignment
+    under way has: they are rolled back for the entry."""
+    records = controller.context.reassignments
+    targets = {one.key: records[one].replicas for one in partitions if one in records}
+    if not targets:
+        return set()
+    found = await read_znodes(controller, [REASSIGN_PARTITIONS_EXTRA], _REPLACE)
+    if found.errors[0] != OK:
+        return set()
+    try:
+        entries = read_entries(REASSIGN_PARTITIONS_EXTRA, found.data[0]).entries
+    except ZnodeError:
+        # The procedure of the znode reports and deletes it.
+        return set()
+    return {
+        name
+        for name, target in targets.items()
+        if name in entries and entries[name].replicas != target
+    }

@@ -1,6 +1,7 @@
 """/admin/reassign_partitions with KIP-236: originals are added, and new entries become a request.
 
-Without KIP-236, initiation.py handles the znode as Kafka does.
+Without KIP-236, initiation.py handles the znode as Kafka does. Other parts remove entries by
+reassignment_znodes/entries.py.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -29,7 +30,7 @@ from controller.core.procedures.reassignment_znodes.cancel_znode import (
     current_cancel,
     report_cancelled,
 )
-from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import (
+from controller.core.procedures.reassignment_znodes.entries import (
     note_ages,
     remove_entries,
 )
