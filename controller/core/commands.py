@@ -342,10 +342,13 @@ class Issued(IssuedCommand[Command]):
 
 
 def target_of(command: Command) -> str:
-    """The target of a command, for people and the store's index: a path, a broker, a timer."""
+    """The target of a command, for people and the store's index: a path, a broker, a timer. The
+    most frequent commands come first."""
     if isinstance(command, UpdateMetadataRequest):
-        # The most frequent command.
         return f"broker {command.broker}"
+    if isinstance(command, (WriteZnodes, WriteAtomically)):
+        operations = command.operations
+        return operations[0].path if len(operations) == 1 else f"{len(operations)} operations"
     if isinstance(command, ApiResponse):
         return f"request {command.request}"
     match command:
@@ -353,8 +356,6 @@ def target_of(command: Command) -> str:
             return paths[0] if len(paths) == 1 else f"{len(paths)} znodes"
         case ReadChildren(path=path) | SyncZnodes(path=path) | WatchSubtree(path=path):
             return path
-        case WriteZnodes(operations=operations) | WriteAtomically(operations=operations):
-            return operations[0].path if len(operations) == 1 else f"{len(operations)} operations"
         case StartTimer(timer=timer) | CancelTimer(timer=timer):
             return timer
         case ThrottleClient(request=request) | DelayResponse(request=request):

@@ -35,6 +35,7 @@ from controller.core.znodes import Reassignment
 from controller.core.znodes.acls import ACL_CHANGES
 
 UNKNOWN_ZXID: Final = -1
+_BY_NAME: Final = attrgetter("topic.name", "number")
 
 NO_REPLICA_STATES: Final[Mapping[int, ReplicaState]] = {}
 
@@ -497,4 +498,4 @@ class ControllerContext:
 
 def sorted_partitions(partitions: Iterable[Partition]) -> list[Partition]:
     """Partitions by topic and number: the order of all output of the core."""
-    return sorted(partitions, key=attrgetter("topic.name", "number"))
+    return sorted(partitions, key=_BY_NAME)

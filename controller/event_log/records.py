@@ -56,6 +56,7 @@ def command_record(issued: Issued | IssuedByBroker) -> CommandRecord:
     """The log record of a command: its digest, and its body if that is small."""
     id, term, command, reason = issued
     chunks = encode_in_chunks(command)
+    is_small = sum(map(len, chunks)) <= BODY_BYTES_MAX
     return CommandRecord(
         id.cause,
         id.ordinal,
@@ -64,7 +65,7 @@ def command_record(issued: Issued | IssuedByBroker) -> CommandRecord:
         target_of_issued(issued),
         encode_reason(reason),
         digest(*chunks),
-        b"".join(chunks) if sum(map(len, chunks)) <= BODY_BYTES_MAX else None,
+        b"".join(chunks) if is_small else None,
     )
 
 

@@ -112,6 +112,7 @@ class EventFieldChecker:
         """`term` is that of the fold before event `first_seq`, the first one."""
         self._first_seq = first_seq
         self._commands = array("L")
+        self._term = term
         self._terms = deque([(first_seq - 1, term)])
         self._wall_ns = self._mono_ns = 0
         self._sessions = {_NO_SESSION}
@@ -145,18 +146,18 @@ class EventFieldChecker:
         cause = None if command is None else command.cause
         if cause is not None and cause > self.answered:
             self.answered = cause
-        _, _, mono_ns, term, kind, _, channel, origin, stored_cause, _ = record
+        seq, wall_ns, mono_ns, term, kind, _, channel, origin, stored_cause, _ = record
         stored = (kind, stored_cause, origin, term, channel, mono_ns)
         expected = (
             kind_of(content),
             cause,
             "exogenous" if cause is None else "reply",
-            term if term == self._terms[-1][1] else self._expected_term(term),
+            term if term == self._term else self._expected_term(term),
             self._expected_channel(channel, content),
             mono_ns if mono_ns > self._mono_ns else self._mono_ns,
         )
         is_issued = command is None or self._check_command(*command)
-        self._note_clock(record)
+        self._note_clock(seq, wall_ns, mono_ns)
         if type(content) in BROKER_API_REQUESTS:
             self._note_connection(record, cast(BrokerApiRequest, content))
         if stored == expected and is_issued:
@@ -174,7 +175,8 @@ class EventFieldChecker:
     def note_fold(self, seq: int, term: int, commands: int) -> None:
         """The event was folded: the term after it, and the number of its commands."""
         self._commands.append(commands)
-        if term != self._terms[-1][1]:
+        if term != self._term:
+            self._term = term
             self._terms.append((seq, term))
 
     def _check_command(self, cause: int, ordinal: int) -> bool:
@@ -190,9 +192,7 @@ class EventFieldChecker:
         otherwise its term now."""
         while len(self._terms) > 1 and self._terms[1][0] <= self.answered:
             self._terms.popleft()
-        if len(self._terms) == 1:
-            return self._terms[0][1]
-        return term if any(one == term for _, one in self._terms) else self._terms[-1][1]
+        return term if any(one == term for _, one in self._terms) else self._term
 
     def _expected_channel(self, channel: str, event: Event | BrokerEvent) -> str:
         if isinstance(event, (BrokerResponded, ChannelFault, VersionsOffered)):
@@ -241,17 +241,19 @@ class EventFieldChecker:
                 f"{record.channel}, which had requests of broker {broker}"
             )
 
-    def _note_clock(self, record: EventRecord) -> None:
+    def _note_clock(self, seq: int, wall_ns: int, mono_ns: int) -> None:
         """A wall clock may be set back while a daemon runs, so that is no fault."""
         if self._first is None:
-            self._first = Clocks(record.wall_ns, record.mono_ns)
-        if record.wall_ns < self._wall_ns:
-            back_s = (self._wall_ns - record.wall_ns) / _NS_PER_S
+            self._first = Clocks(wall_ns, mono_ns)
+        if wall_ns < self._wall_ns:
+            back_s = (self._wall_ns - wall_ns) / _NS_PER_S
             self._note(
-                f"the wall clock goes back by {back_s:.3f} s at event {record.seq}: the clock was "
-                "set, or the record was changed"
+                f"the wall clock goes back by {back_s:.3f} s at event {seq}: the clock was set, or "
+                "the record was changed"
             )
-        self._wall_ns, self._mono_ns = record.wall_ns, max(self._mono_ns, record.mono_ns)
+        self._wall_ns = wall_ns
+        if mono_ns > self._mono_ns:
+            self._mono_ns = mono_ns
 
     def _note(self, text: str) -> None:
         if len(self.notes) < NOTES_MAX:
