@@ -29,7 +29,6 @@ from controller.core.triggers import (
     Trigger,
     UncleanLeaderElectionEnable,
     ZkPartitionReassignment,
-    trigger_name,
 )
 
 Kind = Literal["gauge", "counter", "summary"]
@@ -99,24 +98,16 @@ _OF_TRIGGER: Final[dict[type[Trigger], str]] = {
     UncleanLeaderElectionEnable: "UncleanLeaderElectionEnable",
     TopicUncleanLeaderElectionEnable: "TopicUncleanLeaderElectionEnable",
 }
-_OF_API: Final = {
-    "AlterPartition": "IsrChange",
-    "AlterPartitionReassignments": "AlterPartitionReassignment",
-    "ControlledShutdown": "ControlledShutdown",
-    "ElectLeaders": "ManualLeaderBalance",
-    "ListPartitionReassignments": "ListPartitionReassignment",
-    "UpdateFeatures": "UpdateFeatures",
-}
 
 
 def controller_state(trigger: Trigger) -> ControllerState:
     """The state in which Kafka's controller handles this controller event (ControllerEvent.state).
     Events that Kafka's controller does not have are handled in the state IDLE."""
     if isinstance(trigger, ApiCall):
-        name = _OF_API.get(trigger_name(trigger))
+        name = trigger.request.CONTROLLER_STATE
     else:
-        name = _OF_TRIGGER.get(type(trigger))
-    return _STATES[name] if name is not None else IDLE
+        name = _OF_TRIGGER.get(type(trigger), "")
+    return _STATES[name] if name else IDLE
 
 
 # Names ------------------------------------------------------------------------------------------

@@ -42,13 +42,6 @@ from replay.kafka_text.state_machines import controller_moved
 _NO_SESSION: Final = 0
 """Also the owner of a persistent znode."""
 _NS_PER_MS: Final = 1_000_000
-_API_EVENTS: Final = {
-    "AlterPartition": "AlterPartitionReceived",
-    "AlterPartitionReassignments": "ApiPartitionReassignment",
-    "ElectLeaders": "ReplicaLeaderElection",
-}
-"""The names of Kafka's controller events for requests, where they differ from the API's name. APIs
-that a Kafka broker serves without its controller, such as CreateTopics, have the API's name."""
 
 
 class RoleLines(LogObserver):
@@ -184,8 +177,7 @@ def _spell(trigger: Trigger | None) -> str:
     name = type(trigger).__name__
     match trigger:
         case ApiCall(request=request):
-            api = type(request).__name__.removesuffix("Received")
-            return _API_EVENTS.get(api, api)
+            return request.CONTROLLER_EVENT or type(request).__name__.removesuffix("Received")
         case BrokerModifications(broker=broker):
             return f"{name}({broker})"
         case PartitionModifications(topic=topic) | TopicUncleanLeaderElectionEnable(topic=topic):

@@ -20,6 +20,8 @@ from controller.core.api_requests import (
 from controller.core.api_requests.received_request import BrokerRequestReceived, ReceivedRequest
 from controller.core.api_requests.topics import MutatingRequest
 from controller.core.events import Event
+from controller.core.metric_table import IDLE, controller_state
+from controller.core.triggers import ApiCall
 from controller.wire.admin.apis import ADMIN_APIS
 from controller.wire.apis import Api
 from controller.wire.controller_requests import BROKER_APIS
@@ -74,6 +76,13 @@ def test_daemon_without_role_refuses_request_with_answer_of_its_kind(kind: type[
     answer = call(Cluster(1), sample(kind))
     assert type(answer).__name__ == f"{name_of(kind)}Response"
     assert answer.request == sample(kind).request
+
+
+@EVERY_REQUEST
+def test_request_is_handled_in_a_state_of_kafkas_controller(kind: type[Any]) -> None:
+    """Requests for which Kafka's controller has no event are handled in its state Idle."""
+    state = controller_state(ApiCall(sample(kind)))
+    assert (state is IDLE) is (kind.CONTROLLER_EVENT in ("", "AllocateProducerIds"))
 
 
 @EVERY_REQUEST

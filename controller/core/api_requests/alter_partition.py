@@ -29,6 +29,8 @@ class AlterPartitionReceived(
     Kafka's ZooKeeper controller ignores them."""
 
     RULE: ClassVar[str] = "AlterPartition"
+    CONTROLLER_EVENT: ClassVar[str] = "AlterPartitionReceived"
+    CONTROLLER_STATE: ClassVar[str] = "IsrChange"
     FENCED_ERROR: ClassVar[int] = UNKNOWN_SERVER_ERROR
     RESIGNS_WHEN_FENCED: ClassVar[bool] = False
     IS_URGENT: ClassVar[bool] = True

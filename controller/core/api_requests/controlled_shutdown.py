@@ -14,6 +14,8 @@ class ControlledShutdownReceived(
     """A broker is about to stop."""
 
     RULE: ClassVar[str] = "controlled shutdown"
+    CONTROLLER_EVENT: ClassVar[str] = "ControlledShutdown"
+    CONTROLLER_STATE: ClassVar[str] = "ControlledShutdown"
     # Kafka's ControllerMovedException is STALE_CONTROLLER_EPOCH on the wire.
     NOT_CONTROLLER_ERROR: ClassVar[int] = STALE_CONTROLLER_EPOCH
     FENCED_ERROR: ClassVar[int] = STALE_CONTROLLER_EPOCH

@@ -15,6 +15,8 @@ class ElectLeadersReceived(
     answer may wait until brokers know the new leaders; 0: not at all."""
 
     CLUSTER_OPERATION: ClassVar[str | None] = "Alter"
+    CONTROLLER_EVENT: ClassVar[str] = "ReplicaLeaderElection"
+    CONTROLLER_STATE: ClassVar[str] = "ManualLeaderBalance"
 
     election: Literal["preferred", "unclean"]
     partitions: list[tuple[str, int]] | None

@@ -34,6 +34,8 @@ class UpdateFeaturesReceived(
     """An admin tool changes finalized features."""
 
     RULE: ClassVar[str] = "features updated by request"
+    CONTROLLER_EVENT: ClassVar[str] = "UpdateFeatures"
+    CONTROLLER_STATE: ClassVar[str] = "UpdateFeatures"
     CLUSTER_OPERATION: ClassVar[str | None] = "Alter"
 
     timeout_ms: int

@@ -14,6 +14,7 @@ class AllocateProducerIdsReceived(
     """A broker asks for a block of producer ids."""
 
     RULE: ClassVar[str] = "allocate producer ids"
+    CONTROLLER_EVENT: ClassVar[str] = "AllocateProducerIds"
     FENCED_ERROR: ClassVar[int] = UNKNOWN_SERVER_ERROR
 
     def refusal(self, error: int) -> "AllocateProducerIdsResponse":

@@ -26,6 +26,8 @@ class AlterPartitionReassignmentsReceived(
 
     RULE: ClassVar[str] = "reassignment"
     CLUSTER_OPERATION: ClassVar[str | None] = "Alter"
+    CONTROLLER_EVENT: ClassVar[str] = "ApiPartitionReassignment"
+    CONTROLLER_STATE: ClassVar[str] = "AlterPartitionReassignment"
 
     partitions: list[ReassignmentTarget]
 
@@ -58,6 +60,8 @@ class ListPartitionReassignmentsReceived(
 
     RULE: ClassVar[str] = "reassignment"
     CLUSTER_OPERATION: ClassVar[str | None] = "Describe"
+    CONTROLLER_EVENT: ClassVar[str] = "ListPartitionReassignments"
+    CONTROLLER_STATE: ClassVar[str] = "ListPartitionReassignment"
 
     partitions: list[tuple[str, int]] | None
 

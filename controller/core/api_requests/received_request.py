@@ -49,6 +49,12 @@ class ReceivedRequest(_FromClient, frozen=True, array_like=True):
     CLUSTER_OPERATION: ClassVar[str | None] = None
     """The operation on the cluster that Kafka's ACLs must allow; None if the procedure asks them
     about topics."""
+    CONTROLLER_EVENT: ClassVar[str] = ""
+    """The event of Kafka's controller for the request (ControllerEvent); "": a broker of Kafka
+    serves it without the controller."""
+    CONTROLLER_STATE: ClassVar[str] = ""
+    """The state in which Kafka's controller handles this event (ControllerState), by its name; "":
+    Idle."""
 
     request: int
     version: int
