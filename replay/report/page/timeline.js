@@ -59,10 +59,12 @@ class Timeline {
   // Before it continues the other log, a run only sets up its cluster.
   branch() {
     if (!comparison || !comparison.branch) return;
-    const [log, at] = comparison.branch, g = this.g, x = this.x(at), begun = Math.max(LABEL, this.x(this.log.startUs)); if (x < LABEL) return;
-    if (log === this.index) { g.globalAlpha = 0.6; g.fillStyle = this.c.bg; g.fillRect(begun, AXIS, Math.min(x, this.width) - begun, this.height); g.globalAlpha = 1; }
+    const [side, at] = comparison.branch, g = this.g, x = this.x(at), begun = Math.max(LABEL, this.x(this.log.startUs));
+    if (x < LABEL || this.log.startUs > at) return;
+    const is_run = side === side_of(this.index);
+    if (is_run) { g.globalAlpha = 0.6; g.fillStyle = this.c.bg; g.fillRect(begun, AXIS, Math.min(x, this.width) - begun, this.height); g.globalAlpha = 1; }
     if (x > this.width) return;
-    g.fillStyle = this.c.sel; g.fillRect(x, AXIS - 8, 1.5, this.height); g.fillText(log === this.index ? "continues" : "continued", Math.max(x + 3, begun + 34), AXIS - 8);
+    g.fillStyle = this.c.sel; g.fillRect(x, AXIS - 8, 1.5, this.height); g.fillText(is_run ? "continues" : "continued", Math.max(x + 3, begun + 34), AXIS - 8);
   }
   first_difference() {
     const first = comparison && comparison.differences[0]; if (!first) return;

@@ -52,7 +52,7 @@ def page(browser: Browser) -> Iterator[Page]:
 def show(page: Page, tmp_path: Path) -> Show:
     def show(reports: Sequence[Report]) -> Page:
         if len(reports) > 1:
-            compare(*reports)
+            compare(reports[:1], reports[1:])
         file = tmp_path / "report.html"
         file.write_text(page_of(reports), encoding="utf-8")
         page.goto(file.as_uri())
@@ -341,15 +341,36 @@ def test_logs_of_one_run_are_on_one_time_axis(page: Page, tmp_path: Path) -> Non
     page.wait_for_function("() => view.log === 0")
 
 
+def test_run_with_two_logs_is_compared_on_one_time_axis(page: Page, tmp_path: Path) -> None:
+    incident, run, file = "tests/incidents/unclean-election", tmp_path / "run", tmp_path / "a.html"
+    options = ["what-if", incident, "--crash", "controller@80", "--out", str(run)]
+    assert CliRunner().invoke(app, options).exit_code == 1
+    options = ["report", incident, "--against", str(run), "-o", str(file)]
+    assert CliRunner().invoke(app, options).exit_code == 0
+    page.goto(file.as_uri())
+    expect(page.locator(".lanes h3")).to_have_text(
+        [re.compile("A: .*unclean"), re.compile("B: .*-run-1"), re.compile("C: .*-run-2")]
+    )
+    expect(page.locator("#comparison th")).to_contain_text(["offline in A", "offline in B, C"])
+    page.locator("#comparison tr", has_text="controller: elected").locator("button").click()
+    page.wait_for_function("() => view.log === 2")
+    # A change in the third log leads to the same change in the first one, and back.
+    first, second = page.evaluate("() => comparison.pairs.find(one => one[1][0] === 2)")
+    page.evaluate("([log, seq]) => select(seq, -1, log)", second)
+    for log, seq in (first, second):
+        page.keyboard.press("s")
+        page.wait_for_function(f"() => view.log === {log} && view.seq === {seq}")
+
+
 def test_event_with_the_same_change_stays_selected_in_the_other_log(show: Show) -> None:
     reports = [_report(f"tests/incidents/{name}") for name in ("broker-crash", "unclean-election")]
     page = show(reports)
     assert page.locator(".lanes canvas").count() == 2
     assert reports[1].comparison is not None
     first, second = reports[1].comparison.pairs[0]
-    page.evaluate("seq => select(seq)", first)
+    page.evaluate("seq => select(seq)", first.seq)
     page.keyboard.press("s")
-    page.wait_for_function("seq => view.log === 1 && view.seq === seq", arg=second)
+    page.wait_for_function("seq => view.log === 1 && view.seq === seq", arg=second.seq)
 
 
 def test_served_page_is_loaded_again_when_its_log_has_grown(page: Page, tmp_path: Path) -> None:

@@ -67,12 +67,6 @@ def test_redacted_report_of_a_run_has_all_its_logs(run: Path) -> None:
     assert paths == ["redacted log", "redacted log 2"]
 
 
-def test_run_with_several_logs_is_not_compared_as_one(run: Path) -> None:
-    result = CliRunner().invoke(app, [str(run), "--against", str(run), "--json"])
-    assert result.exit_code == 2
-    assert "refold-100-run-2 (term 2, the end of the run)" in result.stderr
-
-
 def test_findings_name_unclean_elections_and_what_to_look_at() -> None:
     report = _report(INCIDENTS / "unclean-election")
     unclean = [one for one in report.findings if one.kind == "unclean election"]
