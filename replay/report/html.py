@@ -46,8 +46,8 @@ _LICENCES: Final = (
 
 def page_of(reports: Sequence[Report], version: str = "") -> str:
     """The content of the file: one report, those of one run, or of two sides that are compared. A
-    page that is served has the `version` of its logs: it asks for that of now, and loads itself again
-    when they differ."""
+    page that is served has the `version` of its logs: it asks for that of now, and loads itself
+    again when they differ."""
     title = f"refold report: {title_of(reports)}"
     script = "\n".join(_text(one) for one in _SCRIPTS)
     policy = f"script-src '{_digest(script)}'; img-src data:; form-action 'none'"

@@ -126,6 +126,11 @@ def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def _last_seq(log: Path) -> int:
+    with LogReader.open(log) as reader:
+        return reader.last_seq
+
+
 def test_list_has_one_row_for_a_run_with_its_logs(two_runs: Path) -> None:
     with served(two_runs) as server:
         _, page = _get(server, "/")
@@ -136,8 +141,8 @@ def test_list_has_one_row_for_a_run_with_its_logs(two_runs: Path) -> None:
     assert row(page, "one")[0] == "saved run"
     kind, begin, events = row(page, "two")
     assert (kind, begin[:10]) == ("saved run with 2 logs", "2023-11-14")
-    logs = [two_runs / "two" / f"refold-1000-run-{number}" for number in (1, 2)]
-    assert int(events) == sum(LogReader.open(one).last_seq for one in logs)
+    last = [_last_seq(two_runs / "two" / f"refold-1000-run-{number}") for number in (1, 2)]
+    assert int(events) == sum(last)
     assert 'href="/report?log=two%2Frefold-1000-run-2">two/refold-1000-run-2</a>' in page
     assert (log[0], log[1].count('"recordedBy"')) == (200, 1)
 
