@@ -10,24 +10,10 @@ from msgspec import Struct, structs
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
-from controller.core.znodes import Name
-from replay.description.phrases import first_few
 from replay.explore.from_log.schedule import RunFromLog, Schedule
-from replay.explore.verdict import input_line
-from replay.names import partition_name
+from replay.explore.inputs_in_words import input_in_words
 from replay.what_if.history import ClusterHistory
-from replay.world.inputs import (
-    CancelReassignment,
-    ChangeTopicConfig,
-    CreatePartitions,
-    CreateTopic,
-    DeleteTopic,
-    ElectLeaders,
-    ExpireSession,
-    Input,
-    KillController,
-    Reassign,
-)
+from replay.world.inputs import Input, KillController
 
 _NS_PER_MS: Final = 1_000_000
 
@@ -224,36 +210,7 @@ def in_words(cause: ExternalCause) -> str:
         case ReplicaLagged(broker=broker, topic=topic, partition=partition):
             return f"broker {broker} fell out of the ISR of {topic}-{partition}, while it ran"
         case one:
-            return _act_in_words(one)
-
-
-def _act_in_words(act: Input) -> str:
-    match act:
-        case ElectLeaders(partitions=partitions, election=election):
-            article = "an" if election == "unclean" else "a"
-            return f"a client requested {article} {election} election of {_names(partitions)}"
-        case Reassign(targets=targets):
-            moved = [(one.topic, one.partition) for one in targets]
-            return f"a client requested the reassignment of {_names(moved)}"
-        case CancelReassignment(partitions=partitions):
-            return f"a client cancelled the reassignment of {_names(partitions)}"
-        case CreateTopic(topic=topic):
-            return f"topic {topic} was created"
-        case DeleteTopic(topic=topic):
-            return f"the deletion of topic {topic} was requested"
-        case CreatePartitions(topic=topic, added=added):
-            return f"{len(added)} partitions of topic {topic} were created"
-        case ChangeTopicConfig(topic=topic):
-            return f"the configuration of topic {topic} was changed"
-        case ExpireSession(process=process):
-            return f"the session of {process} expired"
-        case _:
-            return input_line(structs.replace(act, at_ms=0)).strip().removeprefix("0.000 s  ")
-
-
-def _names(partitions: Sequence[Name]) -> str:
-    names = [partition_name(topic, number) for topic, number in partitions]
-    return first_few(names, ", ") if names else "all partitions"
+            return input_in_words(one)
 
 
 def causes_shown_by(causes: Iterable[ExternalCause], seq: int) -> list[ExternalCause]:
