@@ -8,11 +8,11 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from controller.core import znodes
 from controller.core.configuration import Configuration
 from replay.explore.from_log.schedule import RunFromLog, Schedule
 from replay.explore.inputs_in_words import input_in_words
 from replay.what_if.history import ClusterHistory
+from replay.what_if.registration_reports import RegistrationReports
 from replay.world.inputs import Input, KillController
 
 _NS_PER_MS: Final = 1_000_000
@@ -113,7 +113,7 @@ class Causes(Schedule):
         self.begin_seq = 0
         self.begin_ns = 0
         self._history = history
-        self._watched: dict[str, tuple[int, int]] = {}
+        self._reports = RegistrationReports()
         self._stopping: dict[int, tuple[int, int]] = {}
         self._registered: dict[int, None] = {}
 
@@ -137,9 +137,7 @@ class Causes(Schedule):
 
     def znode_reported(self, ns: int, path: str, change: str) -> None:
         """A watch event reported a znode: what is read because of it happened now."""
-        # A broker writes the data of its registration again when its listeners are open.
-        if change != "data":
-            self._watched[path] = (self.seq, self.ms_of(ns))
+        self._reports.note(self.seq, ns, path, change)
 
     def stopping(self, ns: int, broker: int) -> None:
         """A broker asked for a controlled shutdown."""
@@ -189,9 +187,8 @@ class Causes(Schedule):
     def _first_seen(self, ns: int, broker: int) -> tuple[int, int]:
         """The event and time of the watch event about a registration; those of the event that is
         read now, if there is none."""
-        own = self._watched.pop(znodes.broker_path(broker), None)
-        listed = self._watched.get(znodes.BROKER_IDS)
-        return own or listed or (self.seq, self.ms_of(ns))
+        seq, reported_ns = self._reports.first_of(broker) or (self.seq, ns)
+        return seq, self.ms_of(reported_ns)
 
 
 def in_words(cause: ExternalCause) -> str:
