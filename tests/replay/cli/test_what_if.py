@@ -188,7 +188,7 @@ def test_point_of_no_return_names_the_event() -> None:
     assert result.exit_code == 1, result.output
     rises = [one for one in result.stdout.splitlines() if one.startswith("rises from ")]
     assert "at event 90 (" in rises[0]
-    assert rises[0].endswith("the registration of broker 1 ended")
+    assert rises[0].endswith("broker 1 ended (the controller read this at event 93)")
     assert "seed 7" in result.stdout
 
 

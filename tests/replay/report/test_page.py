@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -213,6 +214,44 @@ def test_passed_over_brokers_are_named(show: Show) -> None:
 
 
 CANVASES = "() => [...document.querySelectorAll('canvas')].map(one => one.toDataURL())"
+
+
+TEXTS = """() => {
+    const canvas = CanvasRenderingContext2D.prototype, {fillText} = canvas, texts = [];
+    canvas.fillText = function (text, x, y) {
+        texts.push({text, x, y, end: x + this.measureText(text).width});
+        fillText.call(this, text, x, y);
+    };
+    const [one] = timelines; one.draw(); canvas.fillText = fillText;
+    const marks = one.lanes().map(lane => lane[4].map(mark => one.x(mark[0])));
+    return [one.width, texts.filter(each => each.x >= LABEL), marks, AXIS, ROW]; }"""
+"""The texts right of the names of the lanes, and where the marks of each lane are."""
+
+
+@pytest.mark.parametrize("width", [700, 810, 935, 1080, 1280])
+def test_texts_of_the_time_line_are_neither_covered_nor_cut_off(show: Show, width: int) -> None:
+    page = show([_report("tests/incidents/unclean-election")])
+    page.set_viewport_size({"width": width, "height": 900})
+    canvas, texts, marks, axis, row = page.evaluate(TEXTS)
+    assert all(one["end"] <= canvas for one in texts)
+    of_axis = sorted((one for one in texts if one["y"] == 11), key=lambda one: one["x"])
+    assert len(of_axis) > 2
+    assert all(one["end"] < other["x"] for one, other in pairwise(of_axis))
+    of_lanes = [one for one in texts if one["y"] > axis]
+    assert any(one["text"].startswith("no leader") for one in of_lanes)
+    for one in of_lanes:
+        at = marks[int((one["y"] - axis) // row)]
+        assert not any(one["x"] - 4 < x < one["end"] + 4 for x in at), one["text"]
+
+
+def test_text_that_is_cut_off_ends_with_dots(show: Show) -> None:
+    page = show([_report("tests/incidents/unclean-election")])
+    page.set_viewport_size({"width": 700, "height": 900})
+    texts = [one["text"] for one in page.evaluate(TEXTS)[1]]
+    states = page.evaluate("() => logs[0].texts")
+    cut = [one for one in texts if one.startswith(("leader", "no leader")) and one not in states]
+    assert cut
+    assert all(one.endswith("\N{HORIZONTAL ELLIPSIS}") for one in cut)
 
 
 def test_lanes_and_plots_follow_the_colour_scheme_of_the_system(show: Show) -> None:
