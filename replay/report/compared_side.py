@@ -12,7 +12,7 @@ from replay.report.document import ClusterChange, Outage, Report, letter_of
 from replay.report.partitions import UNKNOWN
 
 
-class Side:
+class ComparedSide:
     """The reports of a side. `first` is the place of its first log among the logs of both."""
 
     def __init__(self, reports: Sequence[Report], first: int) -> None:

@@ -14,12 +14,12 @@ from typing import Final
 from msgspec import Struct
 
 from controller.core.values import counted
-from replay.report.compared_side import Side
+from replay.report.compared_side import ComparedSide
 from replay.report.document import (
     ClusterChange,
+    EventOfLog,
     Lane,
     LogComparison,
-    Moment,
     OfflineTime,
     Report,
     UnmatchedChange,
@@ -37,7 +37,7 @@ _Pair = tuple[ClusterChange, ClusterChange]
 
 def compare(first: Sequence[Report], second: Sequence[Report]) -> None:
     """Align the second side with the first, and note the differences in its last report."""
-    sides = (Side(first, 0), Side(second, len(first)))
+    sides = (ComparedSide(first, 0), ComparedSide(second, len(first)))
     branch = _branch(*sides)
     if branch is None:
         pairs, *only = _aligned(sides[0].changes, sides[1].changes)
@@ -65,7 +65,9 @@ def compare(first: Sequence[Report], second: Sequence[Report]) -> None:
     ]
     second[-1].comparison = LogComparison(
         sentence=" ".join(filter(None, sentences)),
-        pairs=[(Moment(one.log, one.seq), Moment(other.log, other.seq)) for one, other in pairs],
+        pairs=[
+            (EventOfLog(one.log, one.seq), EventOfLog(other.log, other.seq)) for one, other in pairs
+        ],
         differences=differences,
         offline=offline,
         branch=(branch.side, since_ns) if branch is not None else None,
@@ -80,21 +82,21 @@ class _Period(Struct, frozen=True):
     end_ns: int
 
 
-def _shown_by_both(since_ns: int, first: Side, second: Side) -> _Period:
+def _shown_by_both(since_ns: int, first: ComparedSide, second: ComparedSide) -> _Period:
     end_ns = min(one.until_ns - one.origin_ns for one in (first, second))
     return _Period(max(since_ns, 0, second.shift_ns), end_ns)
 
 
 class _Branch(Struct, frozen=True):
-    """Side number `side` continues the other one after the event `after`, which happened at
+    """ComparedSide number `side` continues the other one after the event `after`, which happened at
     `begins_ns`, a wall clock for each side."""
 
     side: int
-    after: Moment
+    after: EventOfLog
     begins_ns: tuple[int, int]
 
 
-def _branch(first: Side, second: Side) -> _Branch | None:
+def _branch(first: ComparedSide, second: ComparedSide) -> _Branch | None:
     """Where one side continues the other one, as the run of `refold what-if` says."""
     for side, (run, other) in ((1, (second, first)), (0, (first, second))):
         if run.continues is None:
@@ -105,12 +107,12 @@ def _branch(first: Side, second: Side) -> _Branch | None:
             log, wall_ns = found
             in_run_ns = nanoseconds_of(point.begin)
             begins_ns = (wall_ns, in_run_ns) if side else (in_run_ns, wall_ns)
-            return _Branch(side, Moment(log, point.seq), begins_ns)
+            return _Branch(side, EventOfLog(log, point.seq), begins_ns)
     return None
 
 
 def _aligned_after(
-    since_ns: int, first: Side, second: Side
+    since_ns: int, first: ComparedSide, second: ComparedSide
 ) -> tuple[list[_Pair], list[ClusterChange], list[ClusterChange]]:
     """The changes after a branch, aligned. A later log of a run begins after the branch."""
     begin_ns = _shown_by_both(since_ns, first, second).begin_ns
@@ -188,7 +190,10 @@ def _by_subject(changes: Iterable[ClusterChange]) -> defaultdict[str, list[Clust
 
 
 def _shift(
-    pairs: Sequence[_Pair], only_second: Iterable[ClusterChange], first: Side, second: Side
+    pairs: Sequence[_Pair],
+    only_second: Iterable[ClusterChange],
+    first: ComparedSide,
+    second: ComparedSide,
 ) -> int:
     """How much later the second side begins: by the changes before its first difference, whose
     distances are the same in both."""
@@ -204,18 +209,20 @@ def _shift(
 
 
 def _comparable_changes(
-    changes: Iterable[ClusterChange], of: Side, other: Side
+    changes: Iterable[ClusterChange], of: ComparedSide, other: ComparedSide
 ) -> Iterator[ClusterChange]:
     """The changes that the other side can show: not what was before or after it."""
     return (one for one in changes if other.shows(one, one.wall_ns - of.origin_ns))
 
 
-def _difference(one: ClusterChange, side: Side) -> UnmatchedChange:
+def _difference(one: ClusterChange, side: ComparedSide) -> UnmatchedChange:
     at_ns = one.wall_ns - side.origin_ns
     return UnmatchedChange(one.log, one.seq, at_ns, iso_time(one.wall_ns), one.subject, one.text)
 
 
-def _about_branch(branch: _Branch | None, sides: tuple[Side, Side], both: _Period) -> str:
+def _about_branch(
+    branch: _Branch | None, sides: tuple[ComparedSide, ComparedSide], both: _Period
+) -> str:
     """Which side continues the other one, and which part of it the compared logs show."""
     if branch is None:
         return ""
@@ -238,7 +245,7 @@ def _about_changes(
     pairs: Sequence[_Pair],
     differences: Sequence[UnmatchedChange],
     branch: _Branch | None,
-    sides: tuple[Side, Side],
+    sides: tuple[ComparedSide, ComparedSide],
     both: _Period,
 ) -> str:
     """How many changes are in both sides, and the first one that is not."""
@@ -265,7 +272,9 @@ def _about_changes(
     )
 
 
-def _offline(first: Side, second: Side, since_ns: int, both: _Period) -> list[OfflineTime]:
+def _offline(
+    first: ComparedSide, second: ComparedSide, since_ns: int, both: _Period
+) -> list[OfflineTime]:
     """The partitions that were offline in either side since `since_ns`, the largest change first,
     then those that were offline only while one of the sides shows nothing."""
     end_ns = max(one.until_ns - one.origin_ns for one in (first, second))
@@ -288,7 +297,7 @@ def _by_change(one: OfflineTime) -> tuple[bool, float]:
     return not is_compared, -abs((one.first_s or 0) - (one.second_s or 0))
 
 
-def _offline_seconds(side: Side, period: _Period) -> dict[str, float]:
+def _offline_seconds(side: ComparedSide, period: _Period) -> dict[str, float]:
     """How long each partition was offline during a period, of those that were."""
     totals: defaultdict[str, int] = defaultdict(int)
     for partition, begin_ns, end_ns in side.outages():

@@ -128,7 +128,7 @@ class ClusterChange(Struct, frozen=True):
     """Which of the compared logs has it: its place in the report."""
 
 
-class Moment(NamedTuple):
+class EventOfLog(NamedTuple):
     """An event of one of several logs, which is given by its place in the report."""
 
     log: int
@@ -163,7 +163,7 @@ class LogComparison(Struct, frozen=True):
     None if neither does. `second` is the place of the second side's first log."""
 
     sentence: str
-    pairs: list[tuple[Moment, Moment]]
+    pairs: list[tuple[EventOfLog, EventOfLog]]
     differences: list[UnmatchedChange]
     offline: list[OfflineTime]
     branch: tuple[int, int] | None = None

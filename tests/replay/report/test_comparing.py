@@ -14,9 +14,9 @@ from replay.report.building import report_of
 from replay.report.comparing import compare
 from replay.report.document import (
     ClusterChange,
+    EventOfLog,
     Lane,
     LogComparison,
-    Moment,
     OfflineTime,
     Outage,
     Report,
@@ -77,7 +77,7 @@ def test_run_of_what_if_is_aligned_with_its_incident(report: Report, tmp_path: P
         log: next(one for one in each.changes if (one.subject, one.text) == ("broker 1", "gone"))
         for log, each in enumerate((report, second))
     }
-    assert (Moment(0, gone[0].seq), Moment(1, gone[1].seq)) in found.pairs
+    assert (EventOfLog(0, gone[0].seq), EventOfLog(1, gone[1].seq)) in found.pairs
     distance_ns = (gone[0].wall_ns - report.origin_ns) - (gone[1].wall_ns - second.origin_ns)
     assert abs(distance_ns) < _S
 
@@ -268,7 +268,9 @@ def test_log_that_begins_later_lacks_only_what_it_could_have_shown(report: Repor
     found = _compared(first, second)
     assert second.shift_ns == 5 * _S
     assert found.differences == []
-    assert found.pairs == [(Moment(log=0, seq=seq), Moment(log=1, seq=seq)) for seq in (2, 3)]
+    assert found.pairs == [
+        (EventOfLog(log=0, seq=seq), EventOfLog(log=1, seq=seq)) for seq in (2, 3)
+    ]
 
 
 def test_change_in_one_log_is_a_difference_at_its_time(report: Report) -> None:
