@@ -127,8 +127,9 @@ def _served_log(path: Path, kind: str, folder: Path) -> ServedLog:
 def counted_logs(listed: Sequence[ServedLog]) -> str:
     """How many logs and saved runs a list has."""
     runs = sum(bool(one.logs) for one in listed)
-    logs = counted(len(listed) - runs, "log")
-    return f"{logs}, {counted(runs, 'saved run')}" if runs else logs
+    logs = len(listed) - runs
+    parts = [counted(logs, "log")] if logs or not runs else []
+    return ", ".join([*parts, counted(runs, "saved run")] if runs else parts)
 
 
 @lru_cache(_LOGS_MAX)

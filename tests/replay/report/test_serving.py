@@ -163,6 +163,7 @@ def test_logs_of_a_run_are_listed_one_by_one_if_one_of_them_is_damaged(
     next((tmp_path / "two/refold-1000-run-2").glob("*.refold")).write_text("no log")
     with served(tmp_path) as server:
         _, page = _get(server, "/")
+    assert "<p>2 logs</p>" in page
     assert row(page, "two/refold-1000-run-1")[0] == "daemon&#x27;s log"
     assert row(page, "two/refold-1000-run-2")[1] == "cannot be read"
 
