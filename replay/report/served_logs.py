@@ -127,9 +127,8 @@ def _served_log(path: Path, kind: str, folder: Path) -> ServedLog:
 def counted_logs(listed: Sequence[ServedLog]) -> str:
     """How many logs and saved runs a list has."""
     runs = sum(bool(one.logs) for one in listed)
-    logs = len(listed) - runs
-    parts = [counted(logs, "log")] if logs or not runs else []
-    return ", ".join([*parts, counted(runs, "saved run")] if runs else parts)
+    counts = ((len(listed) - runs, "log"), (runs, "saved run"))
+    return ", ".join(counted(count, noun) for count, noun in counts if count) or "0 logs"
 
 
 @lru_cache(_LOGS_MAX)
