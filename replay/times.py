@@ -15,3 +15,8 @@ def nanoseconds_of(time: str) -> int:
     return (
         int(moment.replace(microsecond=0).timestamp()) * 1_000_000_000 + moment.microsecond * 1000
     )
+
+
+def seconds_of(ns: int) -> float:
+    """A duration in seconds, to the microsecond."""
+    return round(ns / 1e9, 6)

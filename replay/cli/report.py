@@ -57,7 +57,7 @@ def report(
     format: Format = None,
     against: Annotated[
         str | None,
-        typer.Option(metavar="OTHER", help="Another log or saved run, shown below the first."),
+        typer.Option(metavar="OTHER", help="Another log or saved run, shown below LOG."),
     ] = None,
     futures: Annotated[
         Path | None,
@@ -131,17 +131,24 @@ def _add(report: "Report", futures: Path | None, diff: Path | None) -> None:
 
 
 def _reports(log: str, against: str | None, *, redact: bool) -> "list[Report]":
-    """The reports of a log, of two logs that are compared, or of all logs of a saved run."""
+    """The reports of a log or of all logs of a saved run; then those of what it is compared
+    with."""
     from replay.report.building import put_on_one_clock
     from replay.report.comparing import compare
 
-    if against is not None:
-        reports = _read_reports([log, against], redact=redact)
-        compare(*reports)
-        return reports
-    reports = _read_reports([str(one) for one in logs_of_run(Path(log))] or [log], redact=redact)
-    put_on_one_clock(reports)
+    sources = _sources(log)
+    others = _sources(against) if against is not None else []
+    reports = _read_reports([*sources, *others], redact=redact)
+    if others:
+        compare(reports[: len(sources)], reports[len(sources) :])
+    else:
+        put_on_one_clock(reports)
     return reports
+
+
+def _sources(path: str) -> list[str]:
+    """The logs of a saved run, or the log that a path names."""
+    return [str(one) for one in logs_of_run(Path(path))] or [path]
 
 
 def _read_reports(sources: list[str], *, redact: bool) -> "list[Report]":

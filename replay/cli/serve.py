@@ -5,7 +5,6 @@ from typing import Annotated, Final
 
 import typer
 
-from controller.core.values import counted
 from replay.cli.exit_status import errors_in_one_line, unwound_by_sigterm
 from replay.errors import ReplayError
 
@@ -29,11 +28,11 @@ def serve(
 
     Exit status: 0 ended by Ctrl-C, 2 DIR or the port cannot be used, 143 SIGTERM.
     """
-    from replay.report.served_logs import logs_in
+    from replay.report.served_logs import counted_logs, logs_in
     from replay.report.serving import LOOPBACK, ReportServer
 
     with errors_in_one_line("serve"), unwound_by_sigterm():
-        count = len(logs_in(folder))
+        count = counted_logs(logs_in(folder))
         try:
             server = ReportServer(folder, port)
         except OSError as error:
@@ -42,7 +41,7 @@ def serve(
             ) from error
         with server:
             address = f"http://{LOOPBACK}:{server.server_port}/"
-            typer.echo(f"{counted(count, 'log')} of {folder} at {address}; Ctrl-C ends this")
+            typer.echo(f"{count} of {folder} at {address}; Ctrl-C ends this")
             try:
                 server.serve_forever()
             except KeyboardInterrupt:

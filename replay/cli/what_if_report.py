@@ -31,10 +31,12 @@ def answer_document(
 ) -> dict[str, object]:
     """The answer as plain values."""
     outcomes = {"happened": answer.happened, "control": answer.control, "changed": answer.changed}
+    took_ms = answer.end_ms - answer.begin_ms
     fields = {name: getattr(answer, name) for name in answer.__struct_fields__}
     return {
         **fields,
-        "begin": _time(incident, answer.begin_ms),
+        "begin": incident.time_of(answer.begin_seq),
+        "end": iso_time(incident.wall_ns[answer.begin_seq] + took_ms * _NS_PER_MS),
         "differs": bool(answer.effect),
         "summary": _summary(answer),
         "not_repeated": incident.not_repeated,
@@ -62,7 +64,7 @@ def answer_parts(
     for text in answer.changes or ["nothing"]:
         yield f"changed: {text}"
     seconds = (answer.end_ms - answer.begin_ms) / 1000
-    begin = f"event {answer.begin_seq} ({_time(incident, answer.begin_ms)})"
+    begin = f"event {answer.begin_seq} ({incident.time_of(answer.begin_seq)})"
     yield f"continued after {begin} for {seconds:.1f} s in the simulated cluster"
     if incident.not_repeated is not None:
         yield _not_repeated(incident.not_repeated)
@@ -175,13 +177,13 @@ def curve_document(
         "not_repeated": incident.not_repeated,
         **msgspec.structs.asdict(curve),
         "points": [
-            {**msgspec.structs.asdict(one), "time": _time(incident, one.at_ms)}
+            {**msgspec.structs.asdict(one), "time": incident.time_of(one.seq)}
             for one in curve.points
         ],
         "jumps": [
             {
                 **msgspec.structs.asdict(one),
-                "time": _time(incident, one.at_ms),
+                "time": incident.time_of(one.seq),
                 "event": texts.get(one.seq, ""),
             }
             for one in curve.jumps
@@ -203,7 +205,7 @@ def print_curve(
     for one in curve.points:
         table.add_row(
             str(one.seq),
-            _time(incident, one.at_ms),
+            incident.time_of(one.seq),
             f"{one.likelihood:.0%}",
             _limits(one),
             Bar(1.0, 0.0, one.likelihood, width=_BAR),
@@ -217,7 +219,7 @@ def print_curve(
         verb = "rises" if jump.after > jump.before else "falls"
         typer.echo(
             f"{verb} from {jump.before:.0%} to {jump.after:.0%} at {where} "
-            f"({_time(incident, jump.at_ms)}{chance}): {texts.get(jump.seq, '')}"
+            f"({incident.time_of(jump.seq)}{chance}): {texts.get(jump.seq, '')}"
         )
     if curve.was_interrupted:
         tried = f"{len(curve.points)} of at least {curve.moments} moments"
@@ -237,7 +239,3 @@ def print_curve(
 
 def _limits(point: "Point") -> str:
     return f"{point.low:.0%} to {point.high:.0%}"
-
-
-def _time(incident: "Incident", at_ms: int) -> str:
-    return iso_time(incident.begin_ns + at_ms * _NS_PER_MS)

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Protocol, get_args
 
-import msgspec
-
 from controller.core.triggers import AclChange, ApiCall, Trigger
 from controller.core.values import counted
 from replay.explore.acts_of_code import ACTS
@@ -17,11 +15,13 @@ from replay.explore.coverage import (
     REPLICA_TRANSITIONS,
     Coverage,
 )
+from replay.explore.inputs_in_words import input_in_words
 from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
 from replay.explore.invariants.invariant import Violation
 from replay.explore.kafka_0_8.losses import KNOWN_FLAWS
 from replay.explore.run import ENDS, NO_EXCEPTION, names_of
-from replay.world.inputs import Input, TimedInput
+from replay.world.inputs import Input
+from replay.world.kafka_0_8.networked.inputs import Input08
 
 _NOT_SIMULATED: Final = (
     "what the simulation does not have: an authorizer (AclChange), Kafka's wire protocol, TLS and "
@@ -177,7 +177,7 @@ def violation_text(violation: Violation) -> str:
 
 
 def shrunk_lines(
-    inputs: Sequence[TimedInput], before: int, folder: Path | None, logs: Sequence[Path], uses: str
+    inputs: Sequence[Input08], before: int, folder: Path | None, logs: Sequence[Path], uses: str
 ) -> Iterator[str]:
     """A run that had `before` inputs before it was shrunk, where it is saved, and the commands that
     open its logs."""
@@ -190,13 +190,6 @@ def shrunk_lines(
         yield f"a log for {uses}: {log}"
 
 
-def input_line(one: TimedInput) -> str:
-    """An input in one line."""
-    fields = msgspec.to_builtins(one)
-    kind, at_ms = fields.pop("input"), fields.pop("at_ms")
-    values = " ".join(f"{name}={_value(value)}" for name, value in fields.items())
-    return f"{at_ms / 1000:8.3f} s  {kind} {values}".rstrip()
-
-
-def _value(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def input_line(one: Input08) -> str:
+    """An input in one line, with its time."""
+    return f"{one.at_ms / 1000:8.3f} s  {input_in_words(one)}"

@@ -2,6 +2,7 @@
 that contain neither event numbers nor epochs, which differ between runs."""
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from controller.core.values import Assignment
 from replay.description.phrases import assignment_in_words, broker_list, leader_in_words
@@ -18,17 +19,17 @@ from replay.why.facts import (
     TopicChanged,
 )
 
+ELECTED: Final = ("controller", "elected")
+"""Subject and text of the election of a controller."""
+
 
 def cluster_changes_in(facts: Iterable[AnyFact], last_seq: int) -> Iterator[ClusterChange]:
-    """The changes of a log. How it begins and ends is none of them: a log may begin at any moment,
-    and end with a daemon that is stopped."""
-    is_first = True
+    """The changes of a log. How it ends is none of them: a log may end with a daemon that is
+    stopped."""
     for one in facts:
         match one:
             case RoleChanged(code="elected"):
-                if not is_first:
-                    yield _change(one, "controller", "elected")
-                is_first = False
+                yield _change(one, *ELECTED)
             case RoleChanged(code="resigned" | "failover_failed" as code):
                 if one.seq < last_seq:
                     yield _change(one, "controller", code.replace("_", " "))

@@ -128,6 +128,7 @@ def _comparison(report: Report) -> dict[str, Any] | None:
             for each in one.differences[:_DIFFERENCES_MAX]
         ],
         "count": len(one.differences),
+        "second": one.second,
         "branch": None if one.branch is None else (one.branch[0], one.branch[1] // 1000),
         "offline": [
             (each.partition, each.first_s, each.second_s) for each in one.offline[:_DIFFERENCES_MAX]

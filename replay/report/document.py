@@ -1,18 +1,24 @@
 """The values of a report. Times are wall-clock times in ns; events are named by their numbers."""
 
 from bisect import bisect_left
-from typing import Final, Literal
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct, field
 
 from replay.explore.saved import ContinuingLog
 from replay.report.reading import LogExtent, Procedure, TimedDecision, TimedEvent
-from replay.times import nanoseconds_of
+from replay.times import nanoseconds_of, seconds_of
 
 _NS_PER_MS: Final = 1_000_000
 
 Severity = Literal["bad", "warning", "info"]
 Group = Literal["diff", "controller", "broker", "session", "reassignment", "partition"]
+
+
+def letter_of(log: int) -> str:
+    """The letter that names one of several logs in a report."""
+    return chr(ord("A") + log)
 
 
 class ReportFinding(Struct, frozen=True):
@@ -74,7 +80,7 @@ class Outage(Struct, frozen=True):
     @property
     def seconds(self) -> float:
         """The duration in seconds."""
-        return (self.end_ns - self.begin_ns) / 1e9
+        return seconds_of(self.end_ns - self.begin_ns)
 
 
 class Count(Struct, frozen=True):
@@ -118,11 +124,20 @@ class ClusterChange(Struct, frozen=True):
     subject: str
     text: str
     is_of_broker: bool = False
+    log: int = 0
+    """Which of the compared logs has it: its place in the report."""
+
+
+class EventOfLog(NamedTuple):
+    """An event of one of several logs, which is given by its place in the report."""
+
+    log: int
+    seq: int
 
 
 class UnmatchedChange(Struct, frozen=True):
-    """A change that only one log has: the first (`log` is 0) or the second. `at_ns` is the time
-    since the first log's first event."""
+    """A change that is only in one of two compared sides: in event `seq` of log number `log`.
+    `at_ns` is the time since the first log's first event."""
 
     log: int
     seq: int
@@ -133,8 +148,8 @@ class UnmatchedChange(Struct, frozen=True):
 
 
 class OfflineTime(Struct, frozen=True):
-    """How long a partition was offline in each of two logs, in the period that both show. If it was
-    offline only while one of the logs shows nothing, that log has None."""
+    """How long a partition was offline in each of two sides, in the period that both show. If it
+    was offline only while one of the sides shows nothing, that side has None."""
 
     partition: str
     first_s: float | None
@@ -142,15 +157,17 @@ class OfflineTime(Struct, frozen=True):
 
 
 class LogComparison(Struct, frozen=True):
-    """How the second of two logs compares with the first. `pairs` are the events that show the same
-    moment. `branch` is the log that continues the other one, and the time since the first log's
-    first event at which it does so, in ns; None if neither does."""
+    """How the second of two sides compares with the first. A side is a log, or all logs of a saved
+    run. `pairs` are the events that show the same change. `branch` is the side that continues the
+    other one (0 or 1), and the time since the first log's first event at which it does so, in ns;
+    None if neither does. `second` is the place of the second side's first log."""
 
     sentence: str
-    pairs: list[tuple[int, int]]
+    pairs: list[tuple[EventOfLog, EventOfLog]]
     differences: list[UnmatchedChange]
     offline: list[OfflineTime]
     branch: tuple[int, int] | None = None
+    second: int = 1
 
 
 class Report(LogExtent, kw_only=True):
@@ -169,8 +186,7 @@ class Report(LogExtent, kw_only=True):
     differing: list[DifferingDecision] = field(default_factory=list)
     """What `refold diff` found."""
     shift_ns: int = 0
-    """How much later this log begins than the one that it is aligned with, or than the first log of
-    its run; negative: earlier."""
+    """How much later this log begins than the first log of the report; negative: earlier."""
     continues: ContinuingLog | None = None
     """Where the run of this log continues another one."""
     comparison: LogComparison | None = None
@@ -195,3 +211,12 @@ class Report(LogExtent, kw_only=True):
             return None
         wall_ns = self.events[place].wall_ns
         return wall_ns if abs(wall_ns - nanoseconds_of(time)) < _NS_PER_MS else None
+
+
+def title_of(reports: Sequence[Report]) -> str:
+    """The logs of a report. If they are compared: one side against the other."""
+    paths = [one.path for one in reports]
+    found = reports[-1].comparison
+    if found is None:
+        return ", ".join(paths)
+    return " against ".join(map(", ".join, (paths[: found.second], paths[found.second :])))

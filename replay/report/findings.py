@@ -1,6 +1,7 @@
 """What happened, in sentences: each leads to a place in the time line."""
 
 import shlex
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -106,7 +107,18 @@ def _why_offline(reading: Reading, outage: Outage) -> str:
         return "it had no leader"
     why = why_lost(reading.history, outage.leader, outage.seq)
     text = f"broker {outage.leader} was its leader"
-    return f"{text}, and {why}" if why else f"{text}, and was not registered"
+    text += f", and {why}" if why else ", and was not registered"
+    reported = _reported(reading, outage)
+    return f"{text}; a watch had reported this at event {reported}" if reported else text
+
+
+def _reported(reading: Reading, outage: Outage) -> int:
+    """The event that showed the loss of the leader first: the cause that `refold what-if` names. 0
+    if it is the one that began the outage."""
+    place = bisect_left(reading.live, outage.seq, key=lambda one: one.seq)
+    if place == len(reading.live) or reading.live[place].seq != outage.seq:
+        return 0
+    return reading.live[place].reported.get(outage.leader, 0)
 
 
 _Repeated = dict[tuple[str, str], list[AnyFact]]

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from replay.report.columns import document_of
-from replay.report.document import Report
+from replay.report.document import Report, title_of
 
 _PAGE: Final = Path(__file__).parent / "page"
 _VENDOR: Final = _PAGE / "vendor"
@@ -45,11 +45,10 @@ _LICENCES: Final = (
 
 
 def page_of(reports: Sequence[Report], version: str = "") -> str:
-    """The content of the file: one report, two that are compared, or those of one run. A page that
-    is served has the `version` of its logs: it asks for that of now, and loads itself again when
-    they differ."""
-    between = " against " if reports[-1].comparison is not None else ", "
-    title = "refold report: " + between.join(one.path for one in reports)
+    """The content of the file: one report, those of one run, or of two sides that are compared. A
+    page that is served has the `version` of its logs: it asks for that of now, and loads itself
+    again when they differ."""
+    title = f"refold report: {title_of(reports)}"
     script = "\n".join(_text(one) for one in _SCRIPTS)
     policy = f"script-src '{_digest(script)}'; img-src data:; form-action 'none'"
     if version:

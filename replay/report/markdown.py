@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from controller.core.values import counted
-from replay.report.document import LogComparison, Report
+from replay.report.document import LogComparison, Report, letter_of, title_of
 from replay.times import iso_time
 
 MARKER: Final = "<!-- generator: refold report -->"
@@ -26,17 +26,20 @@ def markdown_of(reports: Sequence[Report]) -> str:
 
 
 def _comparison(reports: Sequence[Report], found: LogComparison) -> Iterator[str]:
-    yield f"# {' against '.join(_text(one.path) for one in reports)}"
+    yield f"# {_text(title_of(reports))}"
     yield ""
-    yield f"A is {_text(reports[0].path)}, B is {_text(reports[1].path)}. {_text(found.sentence)}"
+    names = [f"{letter_of(log)} is {_text(one.path)}" for log, one in enumerate(reports)]
+    yield f"{', '.join(names)}. {_text(found.sentence)}"
     if found.differences:
         yield from ("", "| only in | event | after | what |", "|---|---|---|---|")
         for one in found.differences[:_ROWS_MAX]:
             what = _text(f"{one.subject}: {one.text}")
-            yield f"| {'AB'[one.log]} | {one.seq} | {one.at_ns / 1e9:.3f} s | {what} |"
+            yield f"| {letter_of(one.log)} | {one.seq} | {one.at_ns / 1e9:.3f} s | {what} |"
         yield from _more(len(found.differences), "difference")
     if found.offline:
-        yield from ("", "| partition | offline in A | offline in B |", "|---|---|---|")
+        sides = (range(found.second), range(found.second, len(reports)))
+        heads = (f"offline in {', '.join(map(letter_of, one))}" for one in sides)
+        yield from ("", f"| partition | {' | '.join(heads)} |", "|---|---|---|")
         for each in found.offline[:_ROWS_MAX]:
             cells = (_text(each.partition), _seconds(each.first_s), _seconds(each.second_s))
             yield f"| {' | '.join(cells)} |"

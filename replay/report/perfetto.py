@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
-from replay.report.document import Lane, Mark, Report, Span
+from replay.report.document import Lane, Mark, Report, Span, letter_of
 from replay.times import iso_time
 
 MARKER: Final = '"generator":"refold report"'
@@ -34,7 +34,7 @@ _Entry = dict[str, Any]
 
 
 def trace_of(reports: Sequence[Report]) -> str:
-    """The content of the file. A second report has other processes, in the same trace."""
+    """The content of the file. Each report has its own processes, in the same trace."""
     entries: list[_Entry] = []
     for number, report in enumerate(reports):
         entries += _Trace(report, number, len(reports) > 1).entries()
@@ -52,7 +52,7 @@ class _Trace:
 
     def __init__(self, report: Report, number: int, is_named: bool) -> None:
         self._report = report
-        self._name = f" ({'AB'[number]}: {report.path})" if is_named else ""
+        self._name = f" ({letter_of(number)}: {report.path})" if is_named else ""
         self._pids = {
             group: number * len(_PROCESSES) + place
             for place, group in enumerate(_PROCESSES, start=1)

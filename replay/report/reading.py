@@ -61,11 +61,13 @@ class Procedure(Struct):
 
 
 class RegisteredBrokers(Struct, frozen=True):
-    """The registered brokers from event `seq` on; None while the log does not show them."""
+    """The registered brokers from event `seq` on; None while the log does not show them.
+    `reported`: for a broker that changed, the watch event that led the controller to read this."""
 
     seq: int
     wall_ns: int
     brokers: frozenset[int] | None
+    reported: dict[int, int] = {}
 
 
 class SessionLifetime(Struct):

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from controller.core.commands import CommandId, Issued
-from controller.core.events import Event, Recorded, SessionConnected, SessionExpired
+from controller.core.events import Event, Recorded, SessionConnected, SessionExpired, WatchFired
 from controller.core.operations import CONNECTION_LOSS
 from eventstore.records import CommandRecord, EventRecord
 from replay.cluster_view.from_context import cluster_of
@@ -26,6 +26,7 @@ from replay.report.reading import (
     TimedEvent,
 )
 from replay.times import iso_time
+from replay.what_if.registration_reports import RegistrationReports
 from replay.why.history import FactHistory
 from replay.why.subject import Subject
 
@@ -55,6 +56,7 @@ class _Reader:
         self.sessions: list[SessionLifetime] = []
         self._decided: list[tuple[int, Issued, ListedDecision]] = []
         self._outcomes: dict[CommandId, list[int]] = defaultdict(list)
+        self._reports = RegistrationReports()
         self._broker = log.configuration.broker_id
         self._describer = EventDescriber(log, self.fold)
 
@@ -70,9 +72,21 @@ class _Reader:
         if command is not None:
             self._outcomes[command].append(record.seq)
         live = self.fold.observer.live
+        if isinstance(event, WatchFired):
+            self._reports.note(record.seq, record.wall_ns, event.path, event.change)
         if not self.live or self.live[-1].brokers != live:
-            self.live.append(RegisteredBrokers(record.seq, record.wall_ns, live))
+            reported = self._reported(live)
+            self.live.append(RegisteredBrokers(record.seq, record.wall_ns, live, reported))
         self._session(record, event)
+
+    def _reported(self, live: frozenset[int] | None) -> dict[int, int]:
+        """The watch events that reported a change of the registered brokers."""
+        before = self.live[-1].brokers if self.live else None
+        if live is None or before is None:
+            self._reports.clear()
+            return {}
+        found = {broker: self._reports.first_of(broker) for broker in before ^ live}
+        return {broker: one[0] for broker, one in found.items() if one is not None}
 
     def _session(self, record: EventRecord, event: Event) -> None:
         last = self.sessions[-1] if self.sessions else None

@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -18,11 +19,12 @@ import msgspec
 from eventstore.errors import LogError
 from replay.errors import ReplayError
 from replay.logs.open_log import open_log
-from replay.report.building import report_of
+from replay.report.building import put_on_one_clock, report_of
 from replay.report.comparing import compare
+from replay.report.document import Report
 from replay.report.html import page_of
 from replay.report.index_page import error_page, index_page
-from replay.report.served_logs import ServedLog, logs_in, version_of
+from replay.report.served_logs import ServedLog, logs_in
 from replay.what_if.saved_run import continuing_log
 
 LOOPBACK: Final = "127.0.0.1"
@@ -49,10 +51,10 @@ class ReportServer(ThreadingHTTPServer):
         return tuple(f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost"))
 
     def page(self, chosen: list[ServedLog]) -> str:
-        """The page of one log, or of two. Raises ReplayError, LogError."""
+        """The page of one log or run, or of two. Raises ReplayError, LogError."""
         key = tuple(str(one.path) for one in chosen)
+        version = _version_of(chosen)
         with self._building:  # Two builds at once take longer than one after the other.
-            version = ",".join(version_of(one.path) for one in chosen)
             kept = self._pages.get(key)
             if kept is None or kept[0] != version:
                 kept = (version, _page_of(chosen, version))
@@ -63,17 +65,26 @@ class ReportServer(ThreadingHTTPServer):
         return kept[1]
 
 
+def _version_of(chosen: list[ServedLog]) -> str:
+    return ",".join(one.version for one in chosen)
+
+
 def _page_of(chosen: list[ServedLog], version: str) -> str:
-    reports = []
-    for one in chosen:
-        with open_log(one.path) as log:
-            if not log.reader.last_seq:
-                raise ReplayError(f"{one.name} has no events: there is nothing to report")
-            reports.append(report_of(log, str(one.path)))
-            reports[-1].continues = continuing_log(one.path)
-    if len(reports) > 1:
-        compare(*reports)
-    return page_of(reports, version)
+    sides = [[_report_of(log) for log in one.parts] for one in chosen]
+    if len(sides) > 1:
+        compare(*sides)
+    else:
+        put_on_one_clock(*sides)
+    return page_of(list(chain(*sides)), version)
+
+
+def _report_of(one: ServedLog) -> Report:
+    with open_log(one.path) as log:
+        if not log.reader.last_seq:
+            raise ReplayError(f"{one.name} has no events: there is nothing to report")
+        found = report_of(log, str(one.path))
+        found.continues = continuing_log(one.path)
+        return found
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -96,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
                 case "/report":
                     self._send(HTTPStatus.OK, self.server.page(self._requested_logs(query)))
                 case "/version":
-                    version = ",".join(version_of(one.path) for one in self._requested_logs(query))
+                    version = _version_of(self._requested_logs(query))
                     text = msgspec.json.encode({"version": version}).decode()
                     self._send(HTTPStatus.OK, text, _JSON)
                 case _:
@@ -108,8 +119,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.UNPROCESSABLE_ENTITY, error_page(f"No report: {error}"))
 
     def _requested_logs(self, query: dict[str, list[str]]) -> list[ServedLog]:
-        """The logs of a request. Only logs of the list are opened. Raises KeyError."""
-        known = {one.name: one for one in logs_in(self.server.folder)}
+        """The logs and runs of a request. Only logs of the list are opened. Raises KeyError."""
+        listed = logs_in(self.server.folder)
+        known = {each.name: each for one in listed for each in (*one.logs, one)}
         names = [name for field in ("log", "against") for name in query.get(field, [])[:1]]
         return [known[name] for name in names or [""]]
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from replay.report.document import LogComparison, Outage, Report, ReportFinding
 from replay.report.reading import Procedure
-from replay.times import iso_time
+from replay.times import iso_time, seconds_of
 
 
 class ReportSummary(Struct, frozen=True):
@@ -25,7 +25,7 @@ class ReportSummary(Struct, frozen=True):
 
 
 class Summaries(Struct, frozen=True, omit_defaults=True):
-    """One log, two that are compared, or all logs of one run."""
+    """One log, all logs of one run, or the logs of two sides that are compared."""
 
     reports: list[ReportSummary]
     comparison: LogComparison | None = None
@@ -79,13 +79,13 @@ def _failover(one: Procedure, end_ns: int) -> dict[str, Any]:
     return {
         "seq": one.seq,
         "begin": iso_time(one.begin_ns),
-        "seconds": ((one.end_ns or end_ns) - one.begin_ns) / 1e9,
+        "seconds": seconds_of((one.end_ns or end_ns) - one.begin_ns),
         "steps": [
             {
                 "text": step.text,
                 "rule": step.rule,
                 "seq": step.seq,
-                "seconds": ((step.end_ns or end_ns) - step.begin_ns) / 1e9,
+                "seconds": seconds_of((step.end_ns or end_ns) - step.begin_ns),
             }
             for step in one.steps
         ],

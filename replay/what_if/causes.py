@@ -8,26 +8,12 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from controller.core import znodes
 from controller.core.configuration import Configuration
-from controller.core.znodes import Name
-from replay.description.phrases import first_few
 from replay.explore.from_log.schedule import RunFromLog, Schedule
-from replay.explore.verdict import input_line
-from replay.names import partition_name
+from replay.explore.inputs_in_words import input_in_words
 from replay.what_if.history import ClusterHistory
-from replay.world.inputs import (
-    CancelReassignment,
-    ChangeTopicConfig,
-    CreatePartitions,
-    CreateTopic,
-    DeleteTopic,
-    ElectLeaders,
-    ExpireSession,
-    Input,
-    KillController,
-    Reassign,
-)
+from replay.what_if.registration_reports import RegistrationReports
+from replay.world.inputs import Input, KillController
 
 _NS_PER_MS: Final = 1_000_000
 
@@ -127,7 +113,7 @@ class Causes(Schedule):
         self.begin_seq = 0
         self.begin_ns = 0
         self._history = history
-        self._watched: dict[str, tuple[int, int]] = {}
+        self._reports = RegistrationReports()
         self._stopping: dict[int, tuple[int, int]] = {}
         self._registered: dict[int, None] = {}
 
@@ -151,9 +137,7 @@ class Causes(Schedule):
 
     def znode_reported(self, ns: int, path: str, change: str) -> None:
         """A watch event reported a znode: what is read because of it happened now."""
-        # A broker writes the data of its registration again when its listeners are open.
-        if change != "data":
-            self._watched[path] = (self.seq, self.ms_of(ns))
+        self._reports.note(self.seq, ns, path, change)
 
     def stopping(self, ns: int, broker: int) -> None:
         """A broker asked for a controlled shutdown."""
@@ -203,9 +187,8 @@ class Causes(Schedule):
     def _first_seen(self, ns: int, broker: int) -> tuple[int, int]:
         """The event and time of the watch event about a registration; those of the event that is
         read now, if there is none."""
-        own = self._watched.pop(znodes.broker_path(broker), None)
-        listed = self._watched.get(znodes.BROKER_IDS)
-        return own or listed or (self.seq, self.ms_of(ns))
+        seq, reported_ns = self._reports.first_of(broker) or (self.seq, ns)
+        return seq, self.ms_of(reported_ns)
 
 
 def in_words(cause: ExternalCause) -> str:
@@ -224,36 +207,7 @@ def in_words(cause: ExternalCause) -> str:
         case ReplicaLagged(broker=broker, topic=topic, partition=partition):
             return f"broker {broker} fell out of the ISR of {topic}-{partition}, while it ran"
         case one:
-            return _act_in_words(one)
-
-
-def _act_in_words(act: Input) -> str:
-    match act:
-        case ElectLeaders(partitions=partitions, election=election):
-            article = "an" if election == "unclean" else "a"
-            return f"a client requested {article} {election} election of {_names(partitions)}"
-        case Reassign(targets=targets):
-            moved = [(one.topic, one.partition) for one in targets]
-            return f"a client requested the reassignment of {_names(moved)}"
-        case CancelReassignment(partitions=partitions):
-            return f"a client cancelled the reassignment of {_names(partitions)}"
-        case CreateTopic(topic=topic):
-            return f"topic {topic} was created"
-        case DeleteTopic(topic=topic):
-            return f"the deletion of topic {topic} was requested"
-        case CreatePartitions(topic=topic, added=added):
-            return f"{len(added)} partitions of topic {topic} were created"
-        case ChangeTopicConfig(topic=topic):
-            return f"the configuration of topic {topic} was changed"
-        case ExpireSession(process=process):
-            return f"the session of {process} expired"
-        case _:
-            return input_line(structs.replace(act, at_ms=0)).strip().removeprefix("0.000 s  ")
-
-
-def _names(partitions: Sequence[Name]) -> str:
-    names = [partition_name(topic, number) for topic, number in partitions]
-    return first_few(names, ", ") if names else "all partitions"
+            return input_in_words(one)
 
 
 def causes_shown_by(causes: Iterable[ExternalCause], seq: int) -> list[ExternalCause]:

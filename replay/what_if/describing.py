@@ -30,7 +30,7 @@ def event_texts(
     for seq in seqs:
         shown = _causes_at_event(incident, changed, seq)
         if shown:
-            found[seq] = "; ".join(in_words(one) for one in shown)
+            found[seq] = "; ".join(_with_reading(one) for one in shown)
             continue
         then = [one for one in incident.history.changes if one.seq == seq]
         states = [text for one in then if (text := _state(one)) is not None]
@@ -44,6 +44,14 @@ def event_texts(
                 words = imported_event_in_words(event_of(record), log.begun.chroot)
                 found[seq] = where + words
     return found
+
+
+def _with_reading(cause: ExternalCause) -> str:
+    """A cause in words, and when the controller read it: the event that a report names."""
+    text = in_words(cause)
+    if cause.last_seq <= cause.seq:
+        return text
+    return f"{text} (the controller read this at event {cause.last_seq})"
 
 
 def _causes_at_event(incident: Incident, changed: ChangedIncident, seq: int) -> list[ExternalCause]:

@@ -26,6 +26,7 @@ from replay.stock_clusters.imported_log.events import ImportedEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.subjects import paths_of_transaction, subject_of
+from replay.times import iso_time
 from replay.what_if.causes import (
     BrokerRegistered,
     BrokerUnregistered,
@@ -92,6 +93,7 @@ class Incident:
     - `first_seq`, `last_seq`: the events from which the incident can be continued
     - `end_ms`: when it ended, since it began
     - `times`: the milliseconds of each event since the incident began
+    - `wall_ns`: the time of each event in the log
     - `rebalances`: the events at which the automatic leader rebalance ran
     - `idle`: the events after which the controller had no work in progress; empty for a stock one
     - `scenario`: that of a simulated incident, whose causes are its inputs; None for a real one
@@ -110,6 +112,7 @@ class Incident:
     causes: list[ExternalCause]
     copying: list[CopyingReplica]
     times: dict[int, int]
+    wall_ns: dict[int, int]
     rebalances: list[int]
     idle: list[int]
     scenario: Scenario | None = None
@@ -139,6 +142,10 @@ class Incident:
         place = bisect_left(self.idle, cause.seq)
         return place == len(self.idle) or self.idle[place] > seq
 
+    def time_of(self, seq: int) -> str:
+        """The time of an event, as the log has it."""
+        return iso_time(self.wall_ns[seq])
+
     def at_ms(self, seq: int) -> int:
         """When an event happened. Raises ReplayError if there is none, or if the incident has not
         begun then."""
@@ -167,6 +174,7 @@ class _IncidentReader:
         self.history = ClusterHistory()
         self.causes = Causes(configuration, self.history)
         self.times: dict[int, int] = {}
+        self.wall_ns: dict[int, int] = {}
         self.rebalances: list[int] = []
         self.idle: list[int] = []
         self.is_imported = False
@@ -196,6 +204,7 @@ class _IncidentReader:
             found,
             [],
             self.times,
+            self.wall_ns,
             self.rebalances,
             self.idle,
         )
@@ -205,6 +214,9 @@ class _IncidentReader:
         incident.causes = sorted([*found, *replica_lags(history, found)], key=lambda one: one.seq)
         incident.copying = copying_replicas(history, incident.causes)
         return incident
+
+    def _note_time(self, seq: int, ns: int) -> None:
+        self.times[seq], self.wall_ns[seq] = self.causes.ms_of(ns), ns
 
     def _topics_with_unclean(self) -> Iterator[str]:
         """The topics whose configuration once sets unclean elections."""
@@ -273,7 +285,7 @@ class _RecordedReader(_IncidentReader):
             if isinstance(event.event, ZnodesRead):
                 self._note_configs(event.wall_ns)
             if incident.has_begun:
-                self.times[event.seq] = causes.ms_of(event.wall_ns)
+                self._note_time(event.seq, event.wall_ns)
                 self._note_state(event, is_first=not had_begun)
                 if incident.controller_fold.is_idle:
                     self.idle.append(event.seq)
@@ -396,12 +408,12 @@ class _ImportedReader(_IncidentReader):
             if is_first:
                 self.causes.seq = record.seq - 1
                 incident.begin(record.wall_ns)
-                self.times[record.seq - 1] = 0
+                self._note_time(record.seq - 1, record.wall_ns)
                 self._note_state(list(incident.content()), 0)
             self.causes.seq = record.seq
             incident.apply(record.wall_ns, event)
-            at_ms = self.times[record.seq] = self.causes.ms_of(record.wall_ns)
-            self._note_state(self._changed_paths(event), at_ms)
+            self._note_time(record.seq, record.wall_ns)
+            self._note_state(self._changed_paths(event), self.times[record.seq])
             yield record.seq
         if not incident.has_begun:
             raise ReplayError("the log has no transactions: there is no incident to continue")

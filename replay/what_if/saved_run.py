@@ -50,7 +50,7 @@ def save(continued: ContinuedRun, incident: Incident, log: str, folder: Path) ->
     """Write a run that continues the incident of a log into a new folder, as `refold explore` does;
     return its logs. Raises ReplayError, LogError."""
     continuation = continued.continuation
-    time = iso_time(incident.begin_ns + continuation.at_ms * _NS_PER_MS)
+    time = incident.time_of(continuation.seq)
     ends_ms = (continuation.begin_ms, continued.scenario.end_ms)
     begin, end = (iso_time(START_NS + one * _NS_PER_MS) for one in ends_ms)
     saved = SavedRun(

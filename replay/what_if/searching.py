@@ -105,7 +105,7 @@ def point_of_no_return(
     except KeyboardInterrupt:
         searching.curve.was_interrupted = True
     searching.finish()
-    searching.curve.seconds = time.monotonic() - began
+    searching.curve.seconds = round(time.monotonic() - began, 3)
     return searching.curve
 
 
@@ -289,4 +289,5 @@ def _limits(bad: int, futures: int) -> tuple[float, float]:
     share, z2 = bad / futures, _Z * _Z
     middle = (share + z2 / (2 * futures)) / (1 + z2 / futures)
     width = _Z * sqrt(share * (1 - share) / futures + z2 / (4 * futures**2)) / (1 + z2 / futures)
-    return max(0.0, middle - width), min(1.0, middle + width)
+    # Without the error of the calculation: none of no futures is exactly 0.
+    return max(0.0, round(middle - width, 6)), min(1.0, round(middle + width, 6))

@@ -32,11 +32,13 @@ function make_filters() {
   by_id("table").onclick = lane_table;
   watchers.push(show_filters); show_filters();
 }
-// The next log, if there are several. Of two that are compared, the event that shows the same is selected.
+// The next log, if there are several. If the selected event has a counterpart in a compared log, this event is selected.
 function other_log() {
   if (logs.length < 2) return;
-  const pair = comparison?.pairs.find(one => one[view.log] === view.seq), next = (view.log + 1) % logs.length;
-  changed({log: next, seq: pair ? pair[next] : 0, decision: -1});
+  const is_selected = ([log, seq]) => log === view.log && seq === view.seq;
+  const other = comparison?.pairs.find(pair => pair.some(is_selected))?.find(one => !is_selected(one));
+  const [log, seq] = other ?? [(view.log + 1) % logs.length, 0];
+  changed({log, seq, decision: -1});
 }
 function lane_table() {
   const box = by_id("lane-table"); box.hidden = !box.hidden; if (box.hidden) return;

@@ -59,10 +59,12 @@ class Timeline {
   // Before it continues the other log, a run only sets up its cluster.
   branch() {
     if (!comparison || !comparison.branch) return;
-    const [log, at] = comparison.branch, g = this.g, x = this.x(at), begun = Math.max(LABEL, this.x(this.log.startUs)); if (x < LABEL) return;
-    if (log === this.index) { g.globalAlpha = 0.6; g.fillStyle = this.c.bg; g.fillRect(begun, AXIS, Math.min(x, this.width) - begun, this.height); g.globalAlpha = 1; }
+    const [side, at] = comparison.branch, g = this.g, x = this.x(at), begun = Math.max(LABEL, this.x(this.log.startUs));
+    if (x < LABEL || this.log.startUs > at) return;
+    const is_run = side === side_of(this.index);
+    if (is_run) { g.globalAlpha = 0.6; g.fillStyle = this.c.bg; g.fillRect(begun, AXIS, Math.min(x, this.width) - begun, this.height); g.globalAlpha = 1; }
     if (x > this.width) return;
-    g.fillStyle = this.c.sel; g.fillRect(x, AXIS - 8, 1.5, this.height); g.fillText(log === this.index ? "continues" : "continued", Math.max(x + 3, begun + 34), AXIS - 8);
+    g.fillStyle = this.c.sel; g.fillRect(x, AXIS - 8, 1.5, this.height); g.fillText(is_run ? "continues" : "continued", Math.max(x + 3, begun + 34), AXIS - 8);
   }
   first_difference() {
     const first = comparison && comparison.differences[0]; if (!first) return;
@@ -74,14 +76,25 @@ class Timeline {
     const power = 10 ** Math.floor(Math.log10(per)), step = [1, 2, 5, 10].map(n => n * power).find(n => n >= per);
     g.fillStyle = this.c.panel; g.fillRect(0, 0, this.width, AXIS); g.fillStyle = this.c.dim;
     g.fillText("wall clock (UTC)", 8, 11); g.fillText("elapsed", 8, 28);
+    let free = LABEL;
     for (let at = Math.ceil(from / step) * step; at < to; at += step) {
       const x = this.x(at); if (x < LABEL) continue;
       g.fillStyle = this.c.line; g.fillRect(x, 0, 1, this.height); g.fillStyle = this.c.dim;
-      g.fillText(this.log.iso(Math.round(at)).slice(11, step < 1000 ? 26 : step < 1e6 ? 23 : 19), x + 3, 11); g.fillText(elapsed(at), x + 3, 28);
+      // The last label moves to the left if it would be cut off, unless it would cover the one before.
+      const texts = [this.log.iso(Math.round(at)).slice(11, step < 1000 ? 26 : step < 1e6 ? 23 : 19), elapsed(at)];
+      const width = Math.max(...texts.map(one => g.measureText(one).width)), left = Math.min(x + 3, this.width - width - 4);
+      if (left < free) continue;
+      free = left + width + 6; g.fillText(texts[0], left, 11); g.fillText(texts[1], left, 28);
     }
-    for (const [at, text] of [[this.log.startUs, "start"], [this.log.endUs, "end"]]) {
-      const x = this.x(at); if (x < LABEL || x > this.width) continue;
-      g.fillStyle = this.c.fg; g.fillRect(x, 0, 1.5, this.height); g.fillText(text, text === "end" ? x - 24 : x + 3, AXIS - 8);
+    this.ends();
+  }
+  // The words of a short log are outside of it.
+  ends() {
+    const g = this.g, xs = [this.log.startUs, this.log.endUs].map(at => this.x(at)), is_short = xs[1] - xs[0] < 64;
+    for (const [n, text] of ["start", "end"].entries()) {
+      const x = xs[n], width = g.measureText(text).width; if (x < LABEL || x > this.width) continue;
+      g.fillStyle = this.c.fg; g.fillRect(x, 0, 1.5, this.height);
+      g.fillText(text, Math.min((n === 0) === is_short ? x - width - 3 : x + 4, this.width - width - 4), AXIS - 8);
     }
   }
   lane(lane, y, row, above) {
@@ -89,7 +102,7 @@ class Timeline {
     if (row % 2) { g.fillStyle = this.c.panel; g.fillRect(0, y, this.width, ROW); }
     if (!above || above[0] !== lane[0]) { g.fillStyle = this.c.line; g.fillRect(0, y, this.width, 1); }
     g.save(); g.beginPath(); g.rect(LABEL, y, this.width - LABEL, ROW); g.clip();
-    let last = -1;
+    const wide = []; let last = -1;
     for (let n = Math.max(0, lower(spans, view.from, one => one[0]) - 200); n < spans.length; n++) {
       const [begin, end, state, text] = spans[n];
       if (begin > view.to) break;
@@ -100,16 +113,38 @@ class Timeline {
       last = Math.floor(x);
       g.globalAlpha = texts[state] === "not known" ? 0.25 : 0.85; g.fillStyle = colours[texts[state]] || "#888";
       g.fillRect(x, y + 3, is_bad ? Math.max(w, 2) : w, ROW - 6); g.globalAlpha = 1;
-      if (w > 40) { g.save(); g.beginPath(); g.rect(x, y, w, ROW); g.clip(); g.fillStyle = "#fff"; g.fillText(texts[text], x + 4, y + ROW / 2); g.restore(); }
+      if (w > 40) wide.push([texts[text], x, x + w]);
     }
-    last = -9;
+    const marked = []; last = -9; g.lineWidth = 1; g.strokeStyle = this.c.bg;
     for (let n = lower(marks, view.from, one => one[0]); n < marks.length && marks[n][0] <= view.to; n++) {
       const x = this.x(marks[n][0]), is_bad = bad_marks.has(texts[marks[n][1]]);
       if (x - last < 2 && !is_bad) continue;
-      last = x; g.fillStyle = is_bad ? "#d64545" : this.c.fg; g.beginPath(); g.moveTo(x, y + 2); g.lineTo(x + 4, y + 10); g.lineTo(x, y + 18); g.lineTo(x - 4, y + 10); g.fill();
+      last = x; g.fillStyle = is_bad ? "#d64545" : this.c.fg; g.beginPath(); g.moveTo(x, y + 2); g.lineTo(x + 4, y + 10); g.lineTo(x, y + 18); g.lineTo(x - 4, y + 10); g.closePath(); g.fill(); g.stroke();
+      marked.push(x);
     }
+    g.fillStyle = "#fff";
+    for (const [text, from, to] of wide) this.label(text, from, to, y + ROW / 2, marked);
     g.restore();
     g.save(); g.beginPath(); g.rect(0, y, LABEL - 6, ROW); g.clip(); g.fillStyle = this.c.fg; g.fillText(name, 8, y + ROW / 2); g.restore();
+  }
+  // The text of a span, where no mark covers it: in the first place that is wide enough, or in the widest one.
+  label(text, from, to, y, marked) {
+    const g = this.g, needed = g.measureText(text).width;
+    let left = from + 4, best = [0, 0];
+    for (let n = lower(marked, from - 6); best[1] < needed; n++) {
+      const mark = n < marked.length && marked[n] < to + 6 ? marked[n] : Infinity, room = Math.min(mark - 6, to - 1) - left;
+      if (room > best[1]) best = [left, room];
+      if (mark === Infinity) break;
+      left = Math.max(left, mark + 6);
+    }
+    if (best[1] >= 30) g.fillText(this.shortened(text, best[1]), best[0], y);
+  }
+  // What is cut off is marked: "replicas 1,2" might be the beginning of "replicas 1,2,3".
+  shortened(text, room) {
+    const g = this.g, width = g.measureText(text).width; if (width <= room) return text;
+    let length = Math.floor(text.length * room / width);
+    while (length > 0 && g.measureText(`${text.slice(0, length)}\u2026`).width > room) length--;
+    return `${text.slice(0, length)}\u2026`;
   }
   // The selected event, with arrows from its cause and to its effects.
   selection(lanes) {

@@ -106,7 +106,7 @@ def test_violation_is_shrunk_saved_and_reproduced(
     result = explore("--scenario", scenario, *options, "--out", folder)
     assert result.exit_code == 1, result.output
     assert "leader-in-isr does not hold at" in result.stdout
-    assert "crash_broker broker=1" in result.stdout
+    assert "broker 1 crashed, and started again " in result.stdout
     assert f"refold explore --reproduce {folder}" in result.stdout
 
     again = explore("--reproduce", folder)

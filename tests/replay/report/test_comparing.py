@@ -14,9 +14,13 @@ from replay.report.building import report_of
 from replay.report.comparing import compare
 from replay.report.document import (
     ClusterChange,
+    EventOfLog,
+    Lane,
     LogComparison,
     OfflineTime,
+    Outage,
     Report,
+    Span,
     UnmatchedChange,
 )
 from replay.report.markdown import markdown_of
@@ -36,7 +40,7 @@ def report() -> Report:
 
 
 def _compared(first: Report, second: Report) -> LogComparison:
-    compare(first, second)
+    compare([first], [second])
     assert second.comparison is not None
     return second.comparison
 
@@ -52,7 +56,7 @@ def test_same_log_has_no_difference(report: Report) -> None:
     found = _compared(report, _report(INCIDENT))
     assert found.differences == []
     assert "none is in only one of them" in found.sentence
-    assert all(one == other for one, other in found.pairs)
+    assert all(one.seq == other.seq for one, other in found.pairs)
 
 
 def test_run_of_what_if_is_aligned_with_its_incident(report: Report, tmp_path: Path) -> None:
@@ -73,7 +77,7 @@ def test_run_of_what_if_is_aligned_with_its_incident(report: Report, tmp_path: P
         log: next(one for one in each.changes if (one.subject, one.text) == ("broker 1", "gone"))
         for log, each in enumerate((report, second))
     }
-    assert (gone[0].seq, gone[1].seq) in found.pairs
+    assert (EventOfLog(0, gone[0].seq), EventOfLog(1, gone[1].seq)) in found.pairs
     distance_ns = (gone[0].wall_ns - report.origin_ns) - (gone[1].wall_ns - second.origin_ns)
     assert abs(distance_ns) < _S
 
@@ -165,6 +169,76 @@ def test_log_that_begins_later_in_its_run_is_compared_from_its_beginning(
     assert abs(first_s - second_s) < 1
 
 
+def test_run_with_two_controllers_is_compared_with_all_its_logs(
+    report: Report, with_two_controllers: Path
+) -> None:
+    found = _printed(INCIDENT, with_two_controllers)
+    assert found.sentence.startswith("B and C continue A after event 76; only later changes")
+    assert (found.branch or ())[0] == 1
+    elected = [one for one in found.differences if one.subject == "controller"]
+    assert [(one.log, one.text) for one in elected] == [(2, "elected")]
+    # Broker 1 was lost when no controller ran, so the run cannot show it.
+    assert not any(one.text == "gone" for one in found.differences)
+    orders = next(one for one in found.offline if one.partition == "orders-3")
+    outage = next(one for one in report.outages if one.partition == "orders-3")
+    assert orders.first_s == outage.seconds
+    assert orders.second_s is not None
+    assert 0 < outage.seconds - orders.second_s < 2
+
+
+def test_run_with_two_controllers_can_be_the_first_of_two(with_two_controllers: Path) -> None:
+    options = ["report", str(with_two_controllers), "--against", INCIDENT]
+    result = CliRunner().invoke(app, [*options, "--format", "markdown", "-o", "-"])
+    assert result.exit_code == 0, result.output
+    assert "A and B continue C after event 76; " in result.stdout
+    assert "| partition | offline in A, B | offline in C |" in result.stdout
+
+
+def test_run_has_no_difference_from_itself(with_two_controllers: Path) -> None:
+    found = _printed(with_two_controllers, with_two_controllers)
+    assert found.differences == []
+    assert {one.log for pair in found.pairs for one in pair} == {0, 1, 2, 3}
+    assert all(one.first_s == one.second_s for one in found.offline)
+
+
+def test_outage_lasts_until_the_next_log_of_a_run_shows_the_partition(report: Report) -> None:
+    def lane(*spans: Span) -> list[Lane]:
+        return [Lane("partition", "t-0", list(spans))]
+
+    whole = structs.replace(
+        _with(report, []), outages=[Outage("t-0", 1, 10 * _S, 2, 30 * _S, leader=1)]
+    )
+    first = structs.replace(
+        _with(report, []),
+        end_ns=15 * _S,
+        outages=[Outage("t-0", 1, 10 * _S, 0, 15 * _S, leader=1)],
+        lanes=lane(Span(10 * _S, 15 * _S, "offline", "no leader", 1)),
+    )
+    later = structs.replace(
+        _with(report, [], begin_ns=20 * _S),
+        outages=[Outage("t-0", 1, 25 * _S, 2, 28 * _S, leader=1)],
+        lanes=lane(
+            Span(20 * _S, 22 * _S, "not known", "", 1),
+            Span(22 * _S, 25 * _S, "online", "leader 1", 2),
+            Span(25 * _S, 28 * _S, "offline", "no leader", 3),
+        ),
+    )
+    compare([whole], [first, later])
+    assert later.comparison is not None
+    assert later.comparison.offline == [OfflineTime("t-0", 20.0, 15.0)]
+
+
+def test_offline_times_are_exact_to_the_microsecond(report: Report) -> None:
+    tenths = [
+        Outage("t-0", 1, begin * _S, 2, begin * _S + _S // 10 + 7, leader=1) for begin in (1, 2, 3)
+    ]
+    found = _compared(
+        structs.replace(_with(report, []), outages=tenths), structs.replace(_with(report, []))
+    )
+    assert found.offline == [OfflineTime("t-0", 0.3, 0.0)]
+    assert tenths[0].seconds == 0.1
+
+
 def test_changes_that_a_run_sets_up_again_are_no_differences(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
@@ -194,7 +268,9 @@ def test_log_that_begins_later_lacks_only_what_it_could_have_shown(report: Repor
     found = _compared(first, second)
     assert second.shift_ns == 5 * _S
     assert found.differences == []
-    assert found.pairs == [(2, 2), (3, 3)]
+    assert found.pairs == [
+        (EventOfLog(log=0, seq=seq), EventOfLog(log=1, seq=seq)) for seq in (2, 3)
+    ]
 
 
 def test_change_in_one_log_is_a_difference_at_its_time(report: Report) -> None:

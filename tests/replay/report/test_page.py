@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -52,7 +53,7 @@ def page(browser: Browser) -> Iterator[Page]:
 def show(page: Page, tmp_path: Path) -> Show:
     def show(reports: Sequence[Report]) -> Page:
         if len(reports) > 1:
-            compare(*reports)
+            compare(reports[:1], reports[1:])
         file = tmp_path / "report.html"
         file.write_text(page_of(reports), encoding="utf-8")
         page.goto(file.as_uri())
@@ -215,6 +216,44 @@ def test_passed_over_brokers_are_named(show: Show) -> None:
 CANVASES = "() => [...document.querySelectorAll('canvas')].map(one => one.toDataURL())"
 
 
+TEXTS = """() => {
+    const canvas = CanvasRenderingContext2D.prototype, {fillText} = canvas, texts = [];
+    canvas.fillText = function (text, x, y) {
+        texts.push({text, x, y, end: x + this.measureText(text).width});
+        fillText.call(this, text, x, y);
+    };
+    const [one] = timelines; one.draw(); canvas.fillText = fillText;
+    const marks = one.lanes().map(lane => lane[4].map(mark => one.x(mark[0])));
+    return [one.width, texts.filter(each => each.x >= LABEL), marks, AXIS, ROW]; }"""
+"""The texts right of the names of the lanes, and where the marks of each lane are."""
+
+
+@pytest.mark.parametrize("width", [700, 810, 935, 1080, 1280])
+def test_texts_of_the_time_line_are_neither_covered_nor_cut_off(show: Show, width: int) -> None:
+    page = show([_report("tests/incidents/unclean-election")])
+    page.set_viewport_size({"width": width, "height": 900})
+    canvas, texts, marks, axis, row = page.evaluate(TEXTS)
+    assert all(one["end"] <= canvas for one in texts)
+    of_axis = sorted((one for one in texts if one["y"] == 11), key=lambda one: one["x"])
+    assert len(of_axis) > 2
+    assert all(one["end"] < other["x"] for one, other in pairwise(of_axis))
+    of_lanes = [one for one in texts if one["y"] > axis]
+    assert any(one["text"].startswith("no leader") for one in of_lanes)
+    for one in of_lanes:
+        at = marks[int((one["y"] - axis) // row)]
+        assert not any(one["x"] - 4 < x < one["end"] + 4 for x in at), one["text"]
+
+
+def test_text_that_is_cut_off_ends_with_dots(show: Show) -> None:
+    page = show([_report("tests/incidents/unclean-election")])
+    page.set_viewport_size({"width": 700, "height": 900})
+    texts = [one["text"] for one in page.evaluate(TEXTS)[1]]
+    states = page.evaluate("() => logs[0].texts")
+    cut = [one for one in texts if one.startswith(("leader", "no leader")) and one not in states]
+    assert cut
+    assert all(one.endswith("\N{HORIZONTAL ELLIPSIS}") for one in cut)
+
+
 def test_lanes_and_plots_follow_the_colour_scheme_of_the_system(show: Show) -> None:
     page = show([_report("tests/incidents/broker-crash")])
     page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
@@ -341,15 +380,36 @@ def test_logs_of_one_run_are_on_one_time_axis(page: Page, tmp_path: Path) -> Non
     page.wait_for_function("() => view.log === 0")
 
 
+def test_run_with_two_logs_is_compared_on_one_time_axis(page: Page, tmp_path: Path) -> None:
+    incident, run, file = "tests/incidents/unclean-election", tmp_path / "run", tmp_path / "a.html"
+    options = ["what-if", incident, "--crash", "controller@80", "--out", str(run)]
+    assert CliRunner().invoke(app, options).exit_code == 1
+    options = ["report", incident, "--against", str(run), "-o", str(file)]
+    assert CliRunner().invoke(app, options).exit_code == 0
+    page.goto(file.as_uri())
+    expect(page.locator(".lanes h3")).to_have_text(
+        [re.compile("A: .*unclean"), re.compile("B: .*-run-1"), re.compile("C: .*-run-2")]
+    )
+    expect(page.locator("#comparison th")).to_contain_text(["offline in A", "offline in B, C"])
+    page.locator("#comparison tr", has_text="controller: elected").locator("button").click()
+    page.wait_for_function("() => view.log === 2")
+    # A change in the third log leads to the same change in the first one, and back.
+    first, second = page.evaluate("() => comparison.pairs.find(one => one[1][0] === 2)")
+    page.evaluate("([log, seq]) => select(seq, -1, log)", second)
+    for log, seq in (first, second):
+        page.keyboard.press("s")
+        page.wait_for_function(f"() => view.log === {log} && view.seq === {seq}")
+
+
 def test_event_with_the_same_change_stays_selected_in_the_other_log(show: Show) -> None:
     reports = [_report(f"tests/incidents/{name}") for name in ("broker-crash", "unclean-election")]
     page = show(reports)
     assert page.locator(".lanes canvas").count() == 2
     assert reports[1].comparison is not None
     first, second = reports[1].comparison.pairs[0]
-    page.evaluate("seq => select(seq)", first)
+    page.evaluate("seq => select(seq)", first.seq)
     page.keyboard.press("s")
-    page.wait_for_function("seq => view.log === 1 && view.seq === seq", arg=second)
+    page.wait_for_function("seq => view.log === 1 && view.seq === seq", arg=second.seq)
 
 
 def test_served_page_is_loaded_again_when_its_log_has_grown(page: Page, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from msgspec import structs
 from typer.testing import CliRunner
 
 from replay.cli.report import app
+from replay.cli.what_if import app as what_if
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import RecordedLog, open_log
 from replay.progress import unreported
@@ -67,17 +68,27 @@ def test_redacted_report_of_a_run_has_all_its_logs(run: Path) -> None:
     assert paths == ["redacted log", "redacted log 2"]
 
 
-def test_run_with_several_logs_is_not_compared_as_one(run: Path) -> None:
-    result = CliRunner().invoke(app, [str(run), "--against", str(run), "--json"])
-    assert result.exit_code == 2
-    assert "refold-100-run-2 (term 2, the end of the run)" in result.stderr
-
-
 def test_findings_name_unclean_elections_and_what_to_look_at() -> None:
     report = _report(INCIDENTS / "unclean-election")
     unclean = [one for one in report.findings if one.kind == "unclean election"]
     assert [(one.seq, one.subjects) for one in unclean] == [(127, ("orders-3",))]
     assert "--partition orders-3 --at 127" in unclean[0].look_at
+
+
+def test_outage_and_point_of_no_return_name_the_same_two_events() -> None:
+    log = str(INCIDENTS / "unclean-election")
+    search = ("--invariant", "orders-3 offline", "--branches", "10", "--moments", "6")
+    options = [log, *search, "--seed", "7", "--workers", "1", "--json"]
+    jumps = json.loads(CliRunner().invoke(what_if, options).stdout)["jumps"]
+    rise = next(one for one in jumps if one["after"] == 1.0)
+    assert rise["seq"] == 90
+    assert rise["event"].endswith("broker 1 ended (the controller read this at event 93)")
+    outage = next(
+        one
+        for one in _report(Path(log)).findings
+        if one.subjects == ("orders-3",) and one.seq == 93
+    )
+    assert "broker 1 is gone (event 93); a watch had reported this at event 90" in outage.text
 
 
 def test_outage_that_lasts_is_a_finding_that_says_since_when() -> None:

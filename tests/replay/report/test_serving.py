@@ -15,6 +15,7 @@ from urllib.parse import quote
 import pytest
 from typer.testing import CliRunner
 
+from eventstore.reader import LogReader
 from eventstore.writer import LogWriter
 from replay.cli.main import app as refold
 from replay.cli.serve import app
@@ -113,6 +114,58 @@ def test_run_of_what_if_is_aligned_with_its_log(tmp_path: Path) -> None:
     with served(tmp_path) as server:
         page = _get(server, "/report?log=crash&against=run/refold-1000-run-1")[1]
     assert "B continues A after event 66; " in page
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    shutil.copytree(INCIDENT, folder / "crash")
+    for name, *change in (("one", "--drop", "67"), ("two", "--crash", "controller@66")):
+        options = ["what-if", str(INCIDENT), *change, "--out", str(folder / name)]
+        assert CliRunner().invoke(refold, options).exit_code == 1
+    return folder
+
+
+def _last_seq(log: Path) -> int:
+    with LogReader.open(log) as reader:
+        return reader.last_seq
+
+
+def test_list_has_one_row_for_a_run_with_its_logs(two_runs: Path) -> None:
+    with served(two_runs) as server:
+        _, page = _get(server, "/")
+        choices = re.findall('name="against" value="([^"]*)"', page)
+        log = _get(server, "/report?log=two/refold-1000-run-2")
+    assert sorted(choices) == ["crash", "one", "two"]
+    assert "1 log, 2 saved runs" in page
+    assert row(page, "one")[0] == "saved run"
+    kind, begin, events = row(page, "two")
+    assert (kind, begin[:10]) == ("saved run with 2 logs", "2023-11-14")
+    last = [_last_seq(two_runs / "two" / f"refold-1000-run-{number}") for number in (1, 2)]
+    assert int(events) == sum(last)
+    assert 'href="/report?log=two%2Frefold-1000-run-2">two/refold-1000-run-2</a>' in page
+    assert (log[0], log[1].count('"recordedBy"')) == (200, 1)
+
+
+def test_report_of_a_run_has_all_its_logs_and_is_compared_as_a_whole(two_runs: Path) -> None:
+    with served(two_runs) as server:
+        alone = _get(server, "/report?log=two")[1]
+        compared = _get(server, "/report?log=crash&against=two")[1]
+    assert alone.count('"recordedBy"') == 2
+    assert "B and C continue A after event 66; " in compared
+    assert compared.count('"recordedBy"') == 3
+
+
+def test_logs_of_a_run_are_listed_one_by_one_if_one_of_them_is_damaged(
+    two_runs: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(two_runs / "two", tmp_path / "two")
+    next((tmp_path / "two/refold-1000-run-2").glob("*.refold")).write_text("no log")
+    with served(tmp_path) as server:
+        _, page = _get(server, "/")
+    assert "<p>2 logs</p>" in page
+    assert row(page, "two/refold-1000-run-1")[0] == "daemon&#x27;s log"
+    assert row(page, "two/refold-1000-run-2")[1] == "cannot be read"
 
 
 def test_version_changes_when_a_log_grows(server: ReportServer) -> None:

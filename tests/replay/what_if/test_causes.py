@@ -40,14 +40,15 @@ BACK = ExternalCause(82, 9_000, BrokerRegistered(2))
         (ElectLeaders(0), "a client requested a preferred election of all partitions"),
         (
             Reassign(0, tuple(Target("t", number, (1,)) for number in range(7))),
-            "a client requested the reassignment of t-0, t-1, t-2, t-3, t-4 and 2 more",
+            "a client requested the reassignment of "
+            "t-0 to 1; t-1 to 1; t-2 to 1; t-3 to 1; t-4 to 1 and 2 more",
         ),
         (
             CancelReassignment(0, (("t", 0),)),
             "a client cancelled the reassignment of t-0",
         ),
         (CreateTopic(0, "t", ((1,),)), "topic t was created"),
-        (EndCancellation(5_000), "end_cancellation"),
+        (EndCancellation(5_000), "a client deleted /admin/reassign_cancel"),
     ],
 )
 def test_cause_is_described(what: What, words: str) -> None:
