@@ -101,7 +101,8 @@ def _broker_fault(one: _BrokerFault) -> str:
             return f"broker {broker} crashed{lost}{_started_again(ms)}"
         case StopBroker(broker=broker, restart_after_ms=ms, closes_after_ms=closes):
             served = f" after it had served for {_time(closes)} more" if closes else ""
-            return f"broker {broker} shut down{served}{_started_again(ms)}"
+            lasted = f", which took {_time(one.lasts_ms)}" if one.lasts_ms else ""
+            return f"broker {broker} shut down{served}{lasted}{_started_again(ms)}"
         case FailLogDirectory(broker=broker, partitions=partitions, repaired_after_ms=ms):
             repaired = f", until a repair {_time(ms)} later" if ms is not None else ""
             survives = ", also after a restart" if one.survives_restart else ""

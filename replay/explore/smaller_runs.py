@@ -20,6 +20,7 @@ _TIMES: Final = (
     "ms",
     "restart_after_ms",
     "closes_after_ms",
+    "lasts_ms",
     "latency_ms",
     "lag_ms",
     "delay_ms",
@@ -33,6 +34,7 @@ _PLAIN: Final[dict[str, Any]] = {
     "configs": {},
     "successor": "same",
     "closes_after_ms": 0,
+    "lasts_ms": 0,
     "survives_restart": False,
 }
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from controller.core import znodes
-from replay.what_if.causes import BrokerUnregistered, ReplicaLagged
+from replay.what_if.causes import BrokerUnregistered, ControllerGone, ReplicaLagged
 from replay.what_if.history import ClusterAtEvent, cluster_state_at, is_leaderless
 from replay.what_if.incident import Incident
 from replay.what_if.starting import LAG_MS, SESSION_MS, Continuation
@@ -24,6 +24,7 @@ class AssumptionKind(StrEnum):
     CONTROLLER_STARTS = "controller"
     CONTROLLER_IN_PLACE = "rules of the controller"
     CAUSES_OF_FAILURES = "causes of failures"
+    TAKE_OVERS = "take-overs"
     COPYING = "copying"
     REBALANCE = "leader rebalance"
     CLIENTS_NOT_SEEN = "requests that are not seen"
@@ -59,6 +60,13 @@ def _assumptions(incident: Incident, continuation: Continuation) -> Iterator[Ass
         AssumptionKind.CAUSES_OF_FAILURES,
         failures,
         "a broker whose registration ended without a controlled shutdown has crashed 4 s before",
+    )
+    gone = sum(isinstance(one.what, ControllerGone) for one in continuation.causes)
+    yield Assumption(
+        AssumptionKind.TAKE_OVERS,
+        gone,
+        "a controller whose session expired failed after its last decision in the log, up to 6 s "
+        "before; the next one takes over at once, when it ended its take-over in the log",
     )
 
 

@@ -13,9 +13,23 @@ from replay.explore.from_log.schedule import RunFromLog, Schedule
 from replay.explore.inputs_in_words import input_in_words
 from replay.what_if.history import ClusterHistory
 from replay.what_if.registration_reports import RegistrationReports
-from replay.world.inputs import Input, KillController
+from replay.world.inputs import DeleteControllerZnode, Input
 
 _NS_PER_MS: Final = 1_000_000
+JOINS_MS: Final = 600
+"""How long a follower takes at most to join the ISR once it has little to copy: a fetch waits for
+replica.fetch.wait.max.ms."""
+ENDED_BEFORE_MS: Final = 4_000
+"""How long before the end of its session a process has failed."""
+_SESSION_MS: Final = 6_000
+"""zookeeper.session.timeout.ms: a controller that failed has not acted for so long, at most."""
+_ENDS_LATER_MS: Final = 10_000
+"""When a broker ends that is shutting down at the end of a log."""
+_LATER_MS: Final = 1_000
+"""How much later than in the log the same may happen in the simulated cluster, such as a broker
+that accepts connections."""
+_TAKE_OVER_MS: Final = 15_000
+"""How long a take-over lasts at most: a controller that is elected acts within this time."""
 
 
 class BrokerUnregistered(Struct, frozen=True, tag_field="input", tag="broker_gone"):
@@ -51,10 +65,14 @@ class ReplicaLagged(Struct, frozen=True, tag_field="input", tag="replica_lagged"
 
 
 class ControllerGone(Struct, frozen=True, tag_field="input", tag="controller_gone"):
-    """The session of the controller ended. Another one was elected `absent_ms` later."""
+    """The session of the controller ended; `is_deletion`: an administrator deleted its znode. A
+    controller has taken the role, and acts, `absent_ms` later. The process ended `failed_ms`
+    before, if its session expired."""
 
     process: str
     absent_ms: int = 0
+    is_deletion: bool = False
+    failed_ms: int = 0
 
 
 What = (
@@ -116,6 +134,11 @@ class Causes(Schedule):
         self._reports = RegistrationReports()
         self._stopping: dict[int, tuple[int, int]] = {}
         self._registered: dict[int, None] = {}
+        self.acted_ms = 0
+        """When the controller acted last, as far as an imported log shows it."""
+        self._vacant: ExternalCause | None = None
+        self._elected_ms = 0
+        self._has_acted = False
 
     def ms_of(self, ns: int) -> int:
         """The milliseconds since the incident began."""
@@ -129,11 +152,20 @@ class Causes(Schedule):
 
     def add(self, one: Input) -> None:
         """Note an act or a fault."""
-        if isinstance(one, KillController):
-            # An imported log shows the end of the session only.
-            self.found.append(ExternalCause(self.seq, one.at_ms, ControllerGone(one.process)))
-            return
-        self.found.append(ExternalCause(self.seq, one.at_ms, one))
+        self._add(one.at_ms, one)
+
+    def _add(self, at_ms: int, what: What) -> None:
+        cause = ExternalCause(self.seq, at_ms, what)
+        self.found.append(cause)
+        if isinstance(what, ControllerGone | DeleteControllerZnode):
+            self._vacant, self._elected_ms = cause, 0
+
+    def replace(self, before: Input, after: Input | None) -> None:
+        """Replace an act or a fault by one that a later event says more about; None: remove it."""
+        place = next(place for place, one in enumerate(self.found) if one.what == before)
+        cause = self.found.pop(place)
+        if after is not None:
+            self.found.insert(place, structs.replace(cause, what=after))
 
     def znode_reported(self, ns: int, path: str, change: str) -> None:
         """A watch event reported a znode: what is read because of it happened now."""
@@ -143,14 +175,41 @@ class Causes(Schedule):
         """A broker asked for a controlled shutdown."""
         self._stopping.setdefault(broker, (self.seq, self.ms_of(ns)))
 
+    def controller_gone(self, ns: int, *, is_expired: bool) -> None:
+        """The session of the controller was closed, or expired: then its process had failed."""
+        at_ms = self.ms_of(ns)
+        idle_ms = max(0, at_ms - self.acted_ms - _LATER_MS)
+        failed_ms = min(_SESSION_MS, idle_ms) if is_expired else 0
+        self._add(at_ms, ControllerGone(self.process, failed_ms=failed_ms))
+
     def controller_elected(self, at_ms: int) -> None:
         """A controller was elected; the one before, if there was one, is gone."""
-        for place, one in reversed([*enumerate(self.found)]):
-            if isinstance(one.what, ControllerGone):
-                if one.what.absent_ms == 0:
-                    what = structs.replace(one.what, absent_ms=at_ms - one.at_ms)
-                    self.found[place] = structs.replace(one, what=what)
-                return
+        self._elected_ms, self._has_acted = at_ms, False
+        self._absent_until(at_ms)
+
+    def controller_acts(self, at_ms: int, *, has_taken_over: bool) -> None:
+        """The controller decides, or has taken over: with its last decision before, or without one.
+
+        Simulated controllers take over at once.
+        """
+        if self._vacant is None or not self._elected_ms:
+            return
+        if not (has_taken_over and self._has_acted) and at_ms - self._elected_ms <= _TAKE_OVER_MS:
+            self._absent_until(at_ms)
+        self._has_acted = True
+        if has_taken_over:
+            self._vacant = None
+
+    def _absent_until(self, at_ms: int) -> None:
+        cause = self._vacant
+        if cause is None:
+            return
+        gone = cause.what
+        if not isinstance(gone, ControllerGone):
+            gone = ControllerGone(self.process, is_deletion=True)
+        gone = structs.replace(gone, absent_ms=at_ms - cause.at_ms)
+        self._vacant = structs.replace(cause, what=gone)
+        self.found[self.found.index(cause)] = self._vacant
 
     def broker_gone(self, ns: int, broker: int, *, is_controlled: bool) -> None:
         """A broker is no longer registered."""
@@ -163,6 +222,13 @@ class Causes(Schedule):
             self.found.append(ExternalCause(seq, at_ms, what, self.seq))
         self._registered.pop(broker, None)
         self._history.note_broker(seq, at_ms, broker, is_registered=False)
+
+    def end(self, at_ms: int) -> None:
+        """The log ends. A broker that is shutting down then ends after the continuation."""
+        for broker, (seq, begin_ms) in self._stopping.items():
+            if broker in self._registered:
+                gone = BrokerUnregistered(broker, self.seq, at_ms + _ENDS_LATER_MS, True)
+                self.found.append(ExternalCause(seq, begin_ms, gone))
 
     def broker_back(self, ns: int, broker: int) -> None:
         """A broker registered."""
@@ -202,6 +268,8 @@ def in_words(cause: ExternalCause) -> str:
             return f"broker {broker} registered"
         case BrokerBounced(broker=broker):
             return f"broker {broker} ended and registered again"
+        case ControllerGone(is_deletion=True):
+            return "the znode of the controller was deleted"
         case ControllerGone():
             return "the session of the controller ended"
         case ReplicaLagged(broker=broker, topic=topic, partition=partition):

@@ -10,6 +10,12 @@ from msgspec import Struct, structs
 
 from controller.core import znodes
 from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
+from controller.core.api_requests.elections import ElectLeadersReceived, ElectLeadersResponse
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
+    AlterPartitionReassignmentsResponse,
+)
+from controller.core.commands import Issued
 from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
 from controller.core.events import Recorded, TimerFired, WatchFired, ZnodesRead
@@ -22,7 +28,18 @@ from replay.explore.from_log.recorded import TOPIC_AND_BROKER_CONFIGS, RecordedI
 from replay.logs.decode import records
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress, unreported
-from replay.stock_clusters.imported_log.events import ImportedEvent
+from replay.stock_clusters.broker_logs.controller_log import (
+    broker_shutting_down,
+    is_end_of_take_over,
+)
+from replay.stock_clusters.imported_log.api_requests import UnreadableRequestError, errors_of
+from replay.stock_clusters.imported_log.events import (
+    ControllerLogged,
+    DecisionObserved,
+    ImportedEvent,
+    RequestServed,
+    StateChangeLogged,
+)
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.subjects import paths_of_transaction, subject_of
@@ -44,9 +61,12 @@ from replay.what_if.history import (
     cluster_state_at,
 )
 from replay.what_if.inferred import (
+    Rejected,
     inferred_requests,
+    rejected_partitions,
     with_shutdown_requests,
     without_rejected_deletions,
+    without_rejected_requests,
 )
 from replay.what_if.lagging import copying_replicas, replica_lags
 from replay.what_if.new_partitions import with_creations
@@ -178,12 +198,16 @@ class _IncidentReader:
         self.rebalances: list[int] = []
         self.idle: list[int] = []
         self.is_imported = False
+        self.rejected: dict[int, Rejected] = {}
+        """What the controller rejected of a request, by the event of the request."""
 
     def result(self) -> Incident:
         """The incident. Raises ReplayError if it has no broker."""
         history, causes = self.history, self.causes
         history.sort()
-        found = without_rejected_deletions(history, causes.found)
+        causes.end(max(self.times.values()))
+        found = without_rejected_requests(causes.found, self.rejected)
+        found = without_rejected_deletions(history, found)
         if self.is_imported:
             found = with_shutdown_requests(history, found)
         found = sorted(found, key=lambda one: one.seq)
@@ -273,6 +297,7 @@ class _RecordedReader(_IncidentReader):
         self._seen: dict[str, bytes] = {}
         self._announced: dict[str, tuple[int, int]] = {}
         self._admin: dict[str, bytes] = {}
+        self._requests: dict[int, int] = {}
 
     def events(self) -> Iterator[int]:
         """Read the log; returns the number of each event. Raises ReplayError, LogError."""
@@ -281,7 +306,7 @@ class _RecordedReader(_IncidentReader):
             causes.seq = event.seq
             self._note_causes(event)
             had_begun = incident.has_begun
-            incident.fold(event)
+            self._note_rejections(event, incident.fold(event))
             if isinstance(event.event, ZnodesRead):
                 self._note_configs(event.wall_ns)
             if incident.has_begun:
@@ -291,6 +316,16 @@ class _RecordedReader(_IncidentReader):
                     self.idle.append(event.seq)
             yield event.seq
         incident.check_begun()
+
+    def _note_rejections(self, event: Recorded, issued: list[Issued]) -> None:
+        if isinstance(event.event, AlterPartitionReassignmentsReceived | ElectLeadersReceived):
+            self._requests[event.event.request] = event.seq
+        for one in issued:
+            response = one.command
+            if isinstance(response, AlterPartitionReassignmentsResponse | ElectLeadersResponse):
+                seq = self._requests.pop(response.request, 0)
+                errors = {(each.topic, each.partition): each.error for each in response.partitions}
+                self.rejected[seq] = rejected_partitions(response.error, errors)
 
     def _note_causes(self, event: Recorded) -> None:
         match event.event:
@@ -398,6 +433,7 @@ class _ImportedReader(_IncidentReader):
         self._log = log
         self._incident = ImportedIncident(log, self.causes)
         self._znodes = ZnodeReader(self.history, KEPT)
+        self._has_controller_log = False
 
     def events(self) -> Iterator[int]:
         """Read the log; returns the number of each event. Raises ReplayError, LogError."""
@@ -412,11 +448,34 @@ class _ImportedReader(_IncidentReader):
                 self._note_state(list(incident.content()), 0)
             self.causes.seq = record.seq
             incident.apply(record.wall_ns, event)
+            if isinstance(event, RequestServed):
+                with suppress(UnreadableRequestError):
+                    self.rejected[record.seq] = rejected_partitions(*errors_of(event))
             self._note_time(record.seq, record.wall_ns)
-            self._note_state(self._changed_paths(event), self.times[record.seq])
+            at_ms = self.times[record.seq]
+            self._note_controller(record.wall_ns, at_ms, event)
+            self._note_state(self._changed_paths(event), at_ms)
             yield record.seq
         if not incident.has_begun:
             raise ReplayError("the log has no transactions: there is no incident to continue")
+        incident.end()
+
+    def _note_controller(self, ns: int, at_ms: int, event: ImportedEvent) -> None:
+        """Note when the controller acts, and when it begins with a controlled shutdown."""
+        if isinstance(event, DecisionObserved | StateChangeLogged):
+            self.causes.acted_ms = at_ms
+        match event:
+            case DecisionObserved(what="partition_state", error=0):
+                self.causes.controller_acts(at_ms, has_taken_over=not self._has_controller_log)
+            case ControllerLogged():
+                self._has_controller_log = True
+                if is_end_of_take_over(event):
+                    self.causes.controller_acts(at_ms, has_taken_over=True)
+                broker = broker_shutting_down(event)
+                if broker is not None:
+                    self.causes.stopping(ns, broker)
+            case _:
+                pass
 
     def _changed_paths(self, event: ImportedEvent) -> list[str]:
         if isinstance(event, Transaction):

@@ -1,9 +1,16 @@
 """Requests of clients as causes: those to a stock controller, which ZooKeeper's log does not have,
 are inferred from what it wrote; those that a controller rejected are no causes."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from msgspec import structs
+
+from controller.core.error_codes import (
+    ELECTION_NOT_NEEDED,
+    NONE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from controller.core.znodes import Name
 from replay.what_if.causes import BrokerUnregistered, ExternalCause
 from replay.what_if.history import (
@@ -22,6 +29,13 @@ from replay.world.inputs import (
     Reassign,
     Target,
 )
+
+Rejected = frozenset[Name] | None
+"""The partitions of a request that the controller rejected; None: the whole request."""
+
+_REPEATED: Final = (NONE, ELECTION_NOT_NEEDED, UNKNOWN_TOPIC_OR_PARTITION)
+"""The errors of partitions with which a request is repeated: it was not rejected, or the simulated
+controller rejects it, too. For a topic that is being deleted, it ends a reassignment by znode."""
 
 _SHUTDOWN_MS: Final = 10_000
 """How long a controlled shutdown takes at most."""
@@ -128,17 +142,60 @@ def without_rejected_deletions(
     ]
 
 
+def rejected_partitions(error: int, errors: Mapping[Name, int]) -> Rejected:
+    """What was rejected, by the error of a response and those of its partitions."""
+    if error != NONE:
+        return None
+    return frozenset(name for name, code in errors.items() if code not in _REPEATED)
+
+
+def without_rejected_requests(
+    causes: Sequence[ExternalCause], rejected: Mapping[int, Rejected]
+) -> list[ExternalCause]:
+    """The causes without the reassignments, cancellations and elections that the controller
+    rejected, by the event of the request."""
+    found: list[ExternalCause] = []
+    for cause in causes:
+        what = cause.what
+        names = rejected.get(cause.seq, frozenset())
+        if isinstance(what, Reassign | CancelReassignment | ElectLeaders) and names != frozenset():
+            if names is None:
+                continue
+            accepted = _without_partitions(what, names)
+            if accepted is None:
+                continue
+            cause = structs.replace(cause, what=accepted)
+        found.append(cause)
+    return found
+
+
+def _without_partitions(
+    what: Reassign | CancelReassignment | ElectLeaders, names: frozenset[Name]
+) -> Input | None:
+    """The request without some of its partitions; None: nothing is left. A request for all
+    partitions stays."""
+    if isinstance(what, Reassign):
+        targets = tuple(one for one in what.targets if (one.topic, one.partition) not in names)
+        return structs.replace(what, targets=targets) if targets else None
+    partitions = tuple(one for one in what.partitions if one not in names)
+    if what.partitions and not partitions:
+        return None
+    return structs.replace(what, partitions=partitions)
+
+
 def with_shutdown_requests(
     history: ClusterHistory, causes: Sequence[ExternalCause]
 ) -> list[ExternalCause]:
     """The causes, with controlled shutdowns at the time at which the controller began with them: it
-    removes the broker from the ISRs then."""
+    removes the broker from the ISRs then. This is the time of those whose request no event shows.
+    """
     found: list[ExternalCause] = []
     for cause in causes:
-        if isinstance(cause.what, BrokerUnregistered) and cause.what.is_controlled:
-            first = _leaves_isrs(history, cause.what)
+        gone = cause.what
+        if isinstance(gone, BrokerUnregistered) and gone.is_controlled:
+            first = _leaves_isrs(history, gone) if cause.seq == gone.gone_seq else None
             if first is not None:
-                cause = ExternalCause(first.seq, first.at_ms, cause.what, cause.seq)
+                cause = ExternalCause(first.seq, first.at_ms, gone, cause.seq)
         found.append(cause)
     return found
 

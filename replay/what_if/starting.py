@@ -14,6 +14,8 @@ from controller.core.configuration import Configuration
 from controller.core.znodes.topics import TopicContent, write_topic
 from replay.logs.older_events import SETTINGS_OF_THIS_VERSION
 from replay.what_if.causes import (
+    ENDED_BEFORE_MS,
+    JOINS_MS,
     BrokerBounced,
     BrokerRegistered,
     BrokerUnregistered,
@@ -27,6 +29,7 @@ from replay.what_if.incident import Incident
 from replay.world.inputs import (
     SAME,
     CrashBroker,
+    DeleteControllerZnode,
     ElectLeaders,
     ExpireSession,
     FailLogDirectory,
@@ -58,15 +61,10 @@ however often the broker asked the controller."""
 
 _CONTROLLER_STARTS_MS: Final = 1_300
 _DISKS_FAIL_MS: Final = 3_500
-_ENDED_BEFORE_MS: Final = 4_000
-"""How long before the end of its session a broker has crashed."""
 REGISTERS_AFTER_MS: Final = 1_000
 """How long the process of a broker runs before it registers (BrokerSettings.start_us)."""
 BOUNCED_AFTER_MS: Final = 900
 """How long before a cause shows that a broker ended and registered again its process ended."""
-_JOINS_MS: Final = 600
-"""How long a follower takes at most to join the ISR once it has little to copy: a fetch waits for
-replica.fetch.wait.max.ms."""
 _RATE_MIN: Final = 10
 _RATE_MAX: Final = 100
 """Records a second. A partition needs one within `LAG_MS`, or a slow follower stays in its ISR."""
@@ -134,7 +132,7 @@ def continuation_after(
         structs.replace(one.what, at_ms=_DISKS_FAIL_MS)
         for one in causes
         if isinstance(one.what, FailLogDirectory) and one.seq <= seq
-        if not _has_restarted(causes, one.what.broker, one.seq, seq)
+        if one.what.survives_restart or not _has_restarted(causes, one.what.broker, one.seq, seq)
     ]
     copying = [
         one
@@ -320,9 +318,14 @@ class _Inputs:
                 if broker not in self._down:
                     self.inputs.append(CrashBroker(at_ms - BOUNCED_AFTER_MS, broker, False, 0))
                     self.inputs.append(ExpireSession(at_ms - 500, f"broker {broker}"))
-            case ControllerGone(process=process, absent_ms=absent_ms):
-                self.inputs.append(KillController(at_ms, process, SAME, absent_ms))
-                self.inputs.append(ExpireSession(at_ms, process))
+            case ControllerGone(process=process, absent_ms=absent_ms) as gone:
+                begin_ms = max(self._continuation.first_ms, at_ms - gone.failed_ms)
+                restart_ms = absent_ms + at_ms - begin_ms
+                self.inputs.append(KillController(begin_ms, process, SAME, restart_ms))
+                if gone.is_deletion:
+                    self.inputs.append(DeleteControllerZnode(at_ms))
+                else:
+                    self.inputs.append(ExpireSession(at_ms, process))
             case CrashBroker() | StopBroker() as end:
                 if end.broker not in self._down:
                     self._end(structs.replace(end, at_ms=at_ms))
@@ -339,14 +342,14 @@ class _Inputs:
         if gone.is_controlled:
             self._end(self._shutdown(at_ms, gone))
             return
-        crash_ms = max(self._continuation.first_ms - 1_000, at_ms - _ENDED_BEFORE_MS, 0)
+        crash_ms = max(self._continuation.first_ms - 1_000, at_ms - ENDED_BEFORE_MS, 0)
         self._end(CrashBroker(crash_ms, gone.broker, False, None))
         self.inputs.append(ExpireSession(at_ms, f"broker {gone.broker}"))
 
     def _shutdown(self, at_ms: int, gone: BrokerUnregistered) -> StopBroker:
         """A controlled shutdown that takes as long as in the log."""
         gone_ms = gone.gone_ms + self._continuation.shift_ms
-        return StopBroker(at_ms, gone.broker, None, max(0, gone_ms - at_ms))
+        return StopBroker(at_ms, gone.broker, None, lasts_ms=max(0, gone_ms - at_ms))
 
     def _back(self, at_ms: int, broker: int) -> None:
         place = self._down.pop(broker, None)
@@ -356,7 +359,7 @@ class _Inputs:
         assert isinstance(ended, CrashBroker | StopBroker)
         ended_ms = ended.at_ms
         if isinstance(ended, StopBroker):
-            ended_ms += ended.closes_after_ms
+            ended_ms += ended.lasts_ms
         after_ms = max(0, at_ms - REGISTERS_AFTER_MS - ended_ms)
         self.inputs[place] = structs.replace(ended, restart_after_ms=after_ms)
 
@@ -371,13 +374,13 @@ def slow_replicas(
     for one in continuation.copying:
         if one.after <= continuation.seq or one.after in applied:
             begin = 0 if one.from_ms <= continuation.at_ms else one.from_ms + shift_ms
-            end = None if one.until_ms is None else one.until_ms + shift_ms - _JOINS_MS
+            end = None if one.until_ms is None else one.until_ms + shift_ms - JOINS_MS
             found.append(SlowReplica(one.broker, one.topic, one.partition, begin, end))
     lag_ms = int(continuation.scenario.broker_settings.get("replica.lag.time.max.ms", LAG_MS))
     for cause in causes:
         if isinstance(cause.what, ReplicaLagged):
             lag, at_ms = cause.what, cause.at_ms + shift_ms
-            end = None if lag.until_ms is None else lag.until_ms + shift_ms - _JOINS_MS
+            end = None if lag.until_ms is None else lag.until_ms + shift_ms - JOINS_MS
             begin = max(0, at_ms - lag_ms * 5 // 4)
             found.append(SlowReplica(lag.broker, lag.topic, lag.partition, begin, end))
     return tuple(found)

@@ -112,6 +112,7 @@ class Faults:
                 broker.shut_down(
                     restart_after_us=self._clamped_us(restart_after_ms),
                     closes_after_us=self._clamped_ms(closes_after_ms) * MS,
+                    lasts_us=self._clamped_ms(one.lasts_ms) * MS,
                 )
             case FailLogDirectory(partitions=partitions, repaired_after_ms=repaired_after_ms):
                 names = partitions or None

@@ -48,12 +48,14 @@ class CrashBroker(TimedInput, frozen=True):
 
 class StopBroker(TimedInput, frozen=True):
     """A controlled shutdown of a broker. Once it is granted, or given up, the broker still serves
-    for `closes_after_ms`; then it writes everything to the disk, closes its session, and ends. It
-    starts again `restart_after_ms` later; None: never."""
+    for `closes_after_ms`, and for `lasts_ms` from the beginning of the shutdown; then it writes
+    everything to the disk, closes its session, and ends. It starts again `restart_after_ms` later;
+    None: never."""
 
     broker: int
     restart_after_ms: int | None = 5_000
     closes_after_ms: int = 0
+    lasts_ms: int = 0
 
 
 class FailLogDirectory(TimedInput, frozen=True):

@@ -47,7 +47,9 @@ class SimulatedBroker(Pausable, Protocol):
     def crash(self, *, loses_unflushed: bool) -> None:
         """Kill the process; records that were not flushed may be lost."""
 
-    def shut_down(self, *, restart_after_us: int | None, closes_after_us: int = 0) -> None:
+    def shut_down(
+        self, *, restart_after_us: int | None, closes_after_us: int = 0, lasts_us: int = 0
+    ) -> None:
         """Shut down normally, and perhaps start again."""
 
     def slow_disk(self, write_us: int) -> None:

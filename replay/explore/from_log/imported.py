@@ -4,13 +4,17 @@ Znodes under /admin that clients created, registrations that came and went, and 
 controller's session become inputs. A refold takes the place of the stock controller.
 """
 
+from contextlib import suppress
 from typing import Final
 
 from controller.core import znodes
 from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
+from controller.core.errors import ZnodeError
+from replay.explore.from_log.failed_directories import FailedDirectories
 from replay.explore.from_log.schedule import Schedule, targets_of
-from replay.parsed_znodes import parsed_config, parsed_entries, parsed_topic
+from replay.parsed_znodes import parsed_config, parsed_entries, parsed_state, parsed_topic
+from replay.stock_clusters.broker_logs.state_change_log import offline_replicas
 from replay.stock_clusters.imported_log.api_requests import (
     UnreadableRequestError,
     api_request_of,
@@ -21,6 +25,7 @@ from replay.stock_clusters.imported_log.events import (
     ImportedEvent,
     RequestInferred,
     RequestServed,
+    StateChangeLogged,
 )
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.imported_log.state_events import apply
@@ -42,10 +47,10 @@ from replay.world.inputs import (
     DeleteControllerZnode,
     DeleteTopic,
     ElectLeaders,
-    KillController,
     Reassign,
 )
 from replay.world.paths import below
+from replay.world.tree import Refused
 
 REFOLD: Final = 1_000_000
 """The id of the refold; no broker has it."""
@@ -63,6 +68,7 @@ class ImportedIncident:
         self._started: dict[int, bool] = {}
         """Whether a broker has started since it was gone, for each that has a controller.log."""
         self._schedule = schedule
+        self._directories = FailedDirectories(schedule)
 
     def apply(self, ns: int, event: ImportedEvent) -> None:
         """Note what an event shows, and apply it to the state of the log."""
@@ -75,6 +81,10 @@ class ImportedIncident:
         """The incident begins, with the state of the log."""
         self.has_begun = True
         self._schedule.begin(ns, self.content(), self.brokers())
+
+    def end(self) -> None:
+        """The log ends."""
+        self._directories.end()
 
     def content(self) -> dict[str, bytes]:
         """The data of all znodes of the cluster now."""
@@ -104,6 +114,11 @@ class ImportedIncident:
             case ControllerLogged(broker=broker, event=what):
                 is_start = what == STARTED
                 self._started[broker] = is_start or self._started.get(broker, False)
+            case StateChangeLogged(brokers=brokers):
+                self._directories.is_logged = True
+                names = offline_replicas(event)
+                for broker in brokers if names else ():
+                    self._directories.logged(ns, broker, names)
             case Transaction():
                 self._note_transaction(ns, event)
             case _:
@@ -157,12 +172,13 @@ class ImportedIncident:
 
     def _role_ended(self, ns: int, data: bytes, *, is_orderly: bool) -> None:
         """The session of the controller ended, whose znode has this data."""
-        self._schedule.add(KillController(self._schedule.ms_of(ns), self._schedule.process))
+        self._schedule.controller_gone(ns, is_expired=not is_orderly)
 
     def _registers(self, ns: int, broker: int) -> None:
         """A broker registers. If its controller.log has no start since, its process never ended."""
         if self._started.get(broker, True):
             self._schedule.broker_back(ns, broker)
+            self._directories.started(broker)
         else:
             self._schedule.broker_resumed(ns, broker)
 
@@ -206,8 +222,30 @@ class ImportedIncident:
                 schedule.add(ChangeBrokerConfig(schedule.ms_of(ns), subject.broker, configs))
             case Create() if subject.kind == "topic deletion" and subject.topic is not None:
                 schedule.add(DeleteTopic(schedule.ms_of(ns), subject.topic, "znode"))
+            case Create() if path.startswith(f"{znodes.LOG_DIR_EVENTS}/"):
+                with suppress(ZnodeError):
+                    self._directories.reported(ns, znodes.read_log_dir_event(path, data))
+            case SetData() if znodes.partition_of_state(path) is not None:
+                self._note_state(ns, path, data)
             case _:
                 pass
+
+    def _note_state(self, ns: int, path: str, data: bytes | None) -> None:
+        """A state was written: replicas in a failed log directory leave the ISR."""
+        before, now = parsed_state(path, self._data(path), 0), parsed_state(path, data, 0)
+        name = znodes.partition_of_state(path)
+        if before is None or now is None or name is None:
+            return
+        for broker in before.isr:
+            if broker not in now.isr:
+                self._directories.left_isr(ns, broker, name)
+
+    def _data(self, path: str) -> bytes | None:
+        """The data of a znode before the operation."""
+        try:
+            return self._log.state.tree.get(f"{self._chroot}{path}").data
+        except Refused:
+            return None
 
     def _config(self, path: str) -> dict[str, str]:
         node = self._log.state.tree.dump().get(f"{self._chroot}{path}")

@@ -1,13 +1,11 @@
-"""Reads from an imported log what a search needs besides: several controllers, failed disks, added
-partitions, and what no input can be made of.
+"""Reads from an imported log what a search needs besides: several controllers, added partitions,
+and what no input can be made of.
 
 Each stock controller that had the role is a refold in the scenario.
 """
 
 from contextlib import suppress
 from typing import Final
-
-from msgspec import structs
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
@@ -18,7 +16,6 @@ from replay.parsed_znodes import (
     is_request,
     parsed_entries,
     parsed_request,
-    parsed_state,
     parsed_topic,
 )
 from replay.stock_clusters.imported_log.reading import ImportedLog
@@ -27,18 +24,14 @@ from replay.world.inputs import (
     CreatePartitions,
     DeleteStrays,
     EndCancellation,
-    FailLogDirectory,
     KillController,
     PauseProcess,
     Reassign,
     ShutDownController,
 )
 from replay.world.paths import below
-from replay.world.tree import Refused
 
 _REFOLDS_MAX: Final = 3
-_LOST_MS: Final = 10_000
-"""A controller removes the replicas in a failed directory from the ISR within this time."""
 _SESSION_MS: Final = 6_000
 _RESTART_MS: Final = 2_000
 
@@ -72,8 +65,6 @@ class _ExploredImport(ImportedIncident):
         self._refolds: dict[int, int] = {}
         """The refold for each broker whose controller had the role."""
         self._killed: dict[int, KillController] = {}
-        self._failed: dict[int, FailLogDirectory] = {}
-        """For each broker the last failure of a log directory."""
 
     def begin(self, ns: int) -> None:
         """The incident begins, with the state of the log."""
@@ -81,18 +72,6 @@ class _ExploredImport(ImportedIncident):
         data = self.content().get(znodes.CONTROLLER)
         if data is not None:
             self._refold(data)
-
-    def end(self) -> None:
-        """The log ends: a failed directory without a lost replica is no input."""
-        schedule = self._schedule
-        lost = [
-            one
-            for one in schedule.inputs
-            if not (isinstance(one, FailLogDirectory) and not one.partitions)
-        ]
-        for _ in range(len(schedule.inputs) - len(lost)):
-            schedule.leave_out("failed log directories without a replica that left an ISR")
-        schedule.inputs[:] = lost
 
     # Controllers
 
@@ -136,8 +115,6 @@ class _ExploredImport(ImportedIncident):
         match operation:
             case Create() if path == znodes.CONTROLLER and data is not None:
                 self._refold(data)
-            case Create() if path.startswith(f"{znodes.LOG_DIR_EVENTS}/"):
-                self._note_failed_directory(ns, path, data)
             case Create() | SetData() if path == znodes.REASSIGN_PARTITIONS_EXTRA:
                 self._note_reassignment(ns, parsed_entries(path, data), "extra")
             case Create() if is_request(path):
@@ -150,21 +127,12 @@ class _ExploredImport(ImportedIncident):
                 schedule.add(EndCancellation(schedule.ms_of(ns)))
             case SetData() if (topic := znodes.topic_of(path)) is not None:
                 self._note_added(ns, topic, data)
-            case SetData() if znodes.partition_of_state(path) is not None:
-                self._note_state(ns, path, data)
             case Create() | SetData():
                 kind = next((_LEFT_OUT[one] for one in _LEFT_OUT if path.startswith(one)), None)
                 if kind is not None:
                     schedule.leave_out(kind)
             case _:
                 pass
-
-    def _data(self, path: str) -> bytes | None:
-        """The data of a znode before the operation."""
-        try:
-            return self._log.state.tree.get(f"{self._chroot}{path}").data
-        except Refused:
-            return None
 
     def _note_reassignment(
         self, ns: int, entries: dict[tuple[str, int], tuple[int, ...]], route: str
@@ -192,31 +160,3 @@ class _ExploredImport(ImportedIncident):
             deletion = znodes.read_deletion(path, data)
             strays = DeleteStrays(self._schedule.ms_of(ns), deletion.broker, deletion.partitions)
             self._schedule.add(strays)
-
-    # Disks
-
-    def _note_failed_directory(self, ns: int, path: str, data: bytes | None) -> None:
-        try:
-            broker = znodes.read_log_dir_event(path, data)
-        except ZnodeError:
-            return
-        failure = FailLogDirectory(self._schedule.ms_of(ns), broker, (), None)
-        self._failed[broker] = failure
-        self._schedule.add(failure)
-
-    def _note_state(self, ns: int, path: str, data: bytes | None) -> None:
-        """A state was written: replicas in a failed log directory leave the ISR."""
-        if not self._failed:
-            return
-        before, now = parsed_state(path, self._data(path), 0), parsed_state(path, data, 0)
-        name = znodes.partition_of_state(path)
-        if before is None or now is None or name is None:
-            return
-        at_ms, inputs = self._schedule.ms_of(ns), self._schedule.inputs
-        for broker, failure in list(self._failed.items()):
-            is_lost = broker in before.isr and broker not in now.isr
-            if at_ms - failure.at_ms > _LOST_MS:
-                del self._failed[broker]
-            elif is_lost and failure in inputs and name not in failure.partitions:
-                more = structs.replace(failure, partitions=(*failure.partitions, name))
-                inputs[inputs.index(failure)] = self._failed[broker] = more

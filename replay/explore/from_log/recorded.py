@@ -13,7 +13,7 @@ from controller.core.api_requests.topics import (
     CreateTopicsReceived,
     DeleteTopicsReceived,
 )
-from controller.core.commands import CommandId, ReadZnodes
+from controller.core.commands import CommandId, Issued, ReadZnodes
 from controller.core.events import (
     Recorded,
     SessionConnected,
@@ -71,8 +71,8 @@ class RecordedIncident:
         self._failed: dict[int, dict[Name, None]] = {}
         self._disconnected_ns = 0
 
-    def fold(self, event: Recorded) -> None:
-        """Fold an event, and note what it shows."""
+    def fold(self, event: Recorded) -> list[Issued]:
+        """Fold an event, note what it shows, and return the commands that it led to."""
         self._note_read_znodes(event)
         issued = fold_event(self.controller_fold, event)
         context = self.controller_fold.controller.context
@@ -84,10 +84,11 @@ class RecordedIncident:
         if not self.has_begun:
             if self.is_settled:
                 self._begin(event)
-            return
+            return issued
         self._note(event)
         if self.is_settled:
             self._compare_brokers(event)
+        return issued
 
     @property
     def is_settled(self) -> bool:

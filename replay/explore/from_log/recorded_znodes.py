@@ -17,6 +17,7 @@ from controller.core.api_requests.topics import (
     CreateTopicsReceived,
     DeleteTopicsReceived,
 )
+from controller.core.commands import Issued
 from controller.core.errors import ZnodeError
 from controller.core.events import (
     Recorded,
@@ -77,11 +78,11 @@ class _ExploredRecording(RecordedIncident):
         self._deleting: dict[str, None] = {}
         self._strays: dict[str, None] = {}
 
-    def fold(self, event: Recorded) -> None:
+    def fold(self, event: Recorded) -> list[Issued]:
         """Fold an event, and note what it and the fold show."""
         was_active = self.controller_fold.controller.is_active
         had_begun = self.has_begun
-        super().fold(event)
+        issued = super().fold(event)
         if self.controller_fold.controller.is_active:
             self._holder = None
         if had_begun:
@@ -90,6 +91,7 @@ class _ExploredRecording(RecordedIncident):
             self._follow(event)
         elif self._configuration.standby and self._has_followed():
             self._begin_following(event)
+        return issued
 
     def count_unread(self) -> None:
         """Count the changes of configurations that the log does not have."""

@@ -41,6 +41,7 @@ from replay.world.inputs import (
     CredentialChange,
     FeatureChange,
     Input,
+    KillController,
     PauseProcess,
     Reassign,
     ShutDownController,
@@ -121,6 +122,12 @@ class Schedule:
         if not self.is_full:
             self.inputs.append(one)
 
+    def replace(self, before: Input, after: Input | None) -> None:
+        """Replace an input by one that a later event says more about; None: remove it."""
+        if before in self.inputs:
+            place = self.inputs.index(before)
+            self.inputs[place : place + 1] = [] if after is None else [after]
+
     def leave_out(self, kind: str) -> None:
         """Count what happened and cannot be made an input. `kind` is in the plural."""
         if not self.is_full:
@@ -190,6 +197,12 @@ class Schedule:
         del self._down[broker]
         pause_ms = max(0, self.ms_of(ns) - one.at_ms)
         self.inputs[place] = PauseProcess(one.at_ms, f"broker {broker}", pause_ms)
+
+    # Controllers
+
+    def controller_gone(self, ns: int, *, is_expired: bool) -> None:
+        """The session of the controller was closed, or expired."""
+        self.add(KillController(self.ms_of(ns), self.process))
 
     # The result
 

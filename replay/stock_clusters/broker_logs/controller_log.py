@@ -49,6 +49,7 @@ _EVENTS: Final = (
     (r"Unclean leader election has been enabled by default$", "UncleanLeaderElectionEnable"),
     (r"Unclean leader election has been enabled for topic ", "TopicUncleanLeaderElectionEnable"),
 )
+_SHUTTING_DOWN: Final = re.compile(r"\] Shutting down broker (\d+)")
 _OPENING: Final = re.compile(
     "|".join(f"(?P<_{number}>{pattern})" for number, (pattern, _) in enumerate(_EVENTS))
 )
@@ -73,3 +74,14 @@ def _event(message: str, at: int) -> str:
     if opening is None or opening.lastgroup is None:
         return ""
     return _EVENTS[int(opening.lastgroup[1:])][1]
+
+
+def broker_shutting_down(line: ControllerLogged) -> int | None:
+    """The broker whose controlled shutdown begins with a line, if one does."""
+    found = _SHUTTING_DOWN.search(line.text) if line.event == "ControlledShutdown" else None
+    return int(found[1]) if found is not None else None
+
+
+def is_end_of_take_over(line: ControllerLogged) -> bool:
+    """Whether a controller that was elected has taken over with a line."""
+    return "] Ready to serve as the new controller with epoch " in line.text

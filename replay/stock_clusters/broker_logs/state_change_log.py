@@ -7,6 +7,7 @@ lines without an epoch are about refused requests and failed log directories.
 import re
 from typing import Final
 
+from controller.core.znodes import Name
 from replay.stock_clusters.broker_logs.lines import LogLine, UnknownLineError
 from replay.stock_clusters.imported_log.events import StateChangeLogged
 
@@ -32,6 +33,7 @@ _MESSAGES: Final = (
     (r"Changed partition ()", "partition_state"),
     (r"Changed state of replica ()", "replica_state"),
 )
+_OFFLINE: Final = re.compile(r"Mark replicas (.*) on broker ")
 _OPENING: Final = tuple((re.compile(pattern), kind) for pattern, kind in _MESSAGES)
 _NUMBER: Final = re.compile(r"-?\d+")
 
@@ -51,3 +53,11 @@ def state_change_logged(line: LogLine) -> StateChangeLogged | None:
             brokers = [int(one) for one in _NUMBER.findall(found[1])]
             return StateChangeLogged(broker, epoch, kind, brokers, line.message)
     return StateChangeLogged(broker, epoch, "other", [], line.message)
+
+
+def offline_replicas(line: StateChangeLogged) -> list[Name]:
+    """The replicas of `line.brokers` that the controller found in failed log directories: they are
+    in a line of the kind `offline_replicas`. No other line has any."""
+    found = _OFFLINE.search(line.text) if line.what == "offline_replicas" else None
+    names = found[1].split(",") if found is not None else ()
+    return [(topic, int(number)) for topic, _, number in (one.rpartition("-") for one in names)]

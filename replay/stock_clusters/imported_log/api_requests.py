@@ -16,7 +16,9 @@ from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
     ReassignmentTarget,
 )
+from controller.core.error_codes import NONE
 from controller.core.values import RECOVERED, UNKNOWN_BROKER_EPOCH
+from controller.core.znodes import Name
 from replay.errors import ReplayError
 from replay.stock_clusters.imported_log.events import RequestServed
 
@@ -111,11 +113,31 @@ _decoders: Final[Mapping[str, msgspec.json.Decoder[Any]]] = {
 }
 
 
+class _PartitionAnswer(Struct):
+    errorCode: int = 0
+    partitionIndex: int = -1
+    partitionId: int = -1
+
+
+class _TopicAnswer(Struct):
+    name: str = ""
+    topic: str = ""
+    partitions: list[_PartitionAnswer] = []
+    partitionResult: list[_PartitionAnswer] = []
+
+
 class _Answer(Struct):
     errorCode: int = 0
 
 
+class _AnswerByPartition(_Answer):
+    responses: list[_TopicAnswer] = []
+    replicaElectionResults: list[_TopicAnswer] = []
+
+
 _answer_decoder: Final = msgspec.json.Decoder(_Answer)
+_by_partition_decoder: Final = msgspec.json.Decoder(_AnswerByPartition)
+_BY_PARTITION: Final = ("ALTER_PARTITION_REASSIGNMENTS", "ELECT_LEADERS")
 
 _SAFE_DOWNGRADE: Final = 2
 _NOT_CONTROLLER: Final = 41
@@ -140,6 +162,22 @@ def api_request_of(served: RequestServed, number: int) -> ControllerRequest | No
         return _request(decoder.decode(served.request), served, number)
     except ValueError as error:  # also msgspec's errors
         raise UnreadableRequestError(f"{served.api} of broker {served.broker}: {error}") from None
+
+
+def errors_of(served: RequestServed) -> tuple[int, dict[Name, int]]:
+    """The error of the response to a request for reassignments or elections, and the error of each
+    partition. Another request has none. Raises UnreadableRequestError."""
+    if served.api not in _BY_PARTITION:
+        return NONE, {}
+    try:
+        answer = _by_partition_decoder.decode(served.response or b"{}")
+    except ValueError as error:
+        raise UnreadableRequestError(f"{served.api} of broker {served.broker}: {error}") from None
+    return answer.errorCode, {
+        (topic.name or topic.topic, max(one.partitionIndex, one.partitionId)): one.errorCode
+        for topic in (*answer.responses, *answer.replicaElectionResults)
+        for one in (*topic.partitions, *topic.partitionResult)
+    }
 
 
 def _request(decoded: _Decoded, served: RequestServed, number: int) -> ControllerRequest:

@@ -66,12 +66,18 @@ class Broker:
             self.disk.lose_unflushed(self.process, self._environment.observer)
         self._clean_up(restart_after_us)
 
-    def shut_down(self, *, restart_after_us: int | None = None, closes_after_us: int = 0) -> None:
+    def shut_down(
+        self,
+        *,
+        restart_after_us: int | None = None,
+        closes_after_us: int = 0,
+        lasts_us: int = 0,
+    ) -> None:
         """A controlled shutdown begins. Once it has been granted, the broker closes its session
-        after `closes_after_us`."""
+        after `closes_after_us`, but not before `lasts_us` have passed since it began."""
         if self._run is not None:
             self._restart_after_us = restart_after_us
-            self._run.shut_down(closes_after_us)
+            self._run.shut_down(closes_after_us, lasts_us)
 
     def _end_run(self, cause: str) -> None:
         is_error = cause == "exit"

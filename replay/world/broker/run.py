@@ -228,16 +228,20 @@ class BrokerRun:
         """A replica is slow from now on, or no longer."""
         self._fetchers.slow_changed(name)
 
-    def shut_down(self, closes_after_us: int) -> None:
+    def shut_down(self, closes_after_us: int, lasts_us: int) -> None:
         """Stop after the controller has moved the leaders, or has not answered in time. Until
-        `closes_after_us` later, the broker serves as before and stays registered."""
+        `closes_after_us` later, and `lasts_us` from now, the broker serves as before and stays
+        registered."""
         # A process that is paused gets the signal when it goes on.
-        self._clock.after(0, lambda: self._ask_to_stop(closes_after_us))
+        self._clock.after(0, lambda: self._ask_to_stop(closes_after_us, lasts_us))
 
-    def _ask_to_stop(self, closes_after_us: int) -> None:
+    def _ask_to_stop(self, closes_after_us: int, lasts_us: int) -> None:
+        earliest_us = self._clock.now_us + lasts_us
+
         def stop() -> None:
-            if closes_after_us:
-                self._clock.after(closes_after_us, self._stop)
+            after_us = max(closes_after_us, earliest_us - self._clock.now_us)
+            if after_us > 0:
+                self._clock.after(after_us, self._stop)
             else:
                 self._stop()
 

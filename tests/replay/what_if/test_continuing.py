@@ -161,6 +161,22 @@ def test_ordinary_operations_of_a_stock_cluster_fare_as_in_the_log(
     assert found.fidelity.differences == []
 
 
+@pytest.mark.parametrize("recording", ["shadow-6", "zk-session-expiry-1", "zookeeper-931204"])
+def test_controllers_of_a_stock_cluster_fail_and_take_over_as_in_the_log(
+    log_of: Callable[[str], Path], recording: str
+) -> None:
+    found = what_if(incident_at(log_of(recording)), WhatIfChanges())[0]
+    assert found.fidelity.differences == []
+
+
+@pytest.mark.parametrize("recording", ["chaos-80101", "log-dirs-20261106", "log-dirs-91010"])
+def test_failed_log_directories_and_slow_take_overs_are_repeated(
+    log_of: Callable[[str], Path], recording: str
+) -> None:
+    found = what_if(incident_at(log_of(recording)), WhatIfChanges())[0]
+    assert not found.fidelity.is_low
+
+
 def test_partition_without_replicas_is_continued(log_of: Callable[[str], Path]) -> None:
     found = what_if(incident_at(log_of("chaos-9120556-later")), WhatIfChanges())[0]
     assert any(one.replicas == () for one in found.happened.values())

@@ -16,7 +16,9 @@ from replay.world.inputs import (
     CreateTopic,
     DeleteTopic,
     ElectLeaders,
+    Reassign,
     StopBroker,
+    Target,
 )
 from replay.world.scenario import SlowReplica, TopicSpec
 from tests.replay.what_if.simulated import incident_at, log_of_run, scenario
@@ -127,3 +129,11 @@ def test_event_that_is_not_in_the_incident_is_refused() -> None:
 def test_log_without_a_failover_is_refused() -> None:
     with pytest.raises(ReplayError, match="no failover"):
         incident_at(INCIDENTS / "failed-failover")
+
+
+def test_reassignment_that_the_controller_rejected_is_no_cause(tmp_path: Path) -> None:
+    rejected, accepted = Target("t", 0, (1, 9)), Target("t", 1, (3, 2))
+    asked = Reassign(8_000, (rejected, accepted))
+    incident = incident_at(log_of_run(tmp_path, scenario(TopicSpec("t", ((1, 2), (2, 1)))), asked))
+    (found,) = [one.what for one in incident.causes if isinstance(one.what, Reassign)]
+    assert found.targets == (accepted,)

@@ -4,8 +4,10 @@ from controller.core.values import Assignment
 from replay.what_if.causes import BrokerUnregistered, ExternalCause
 from replay.what_if.inferred import (
     inferred_requests,
+    rejected_partitions,
     with_shutdown_requests,
     without_rejected_deletions,
+    without_rejected_requests,
 )
 from replay.world.inputs import (
     CancelReassignment,
@@ -95,3 +97,32 @@ def test_deletion_that_no_controller_began_was_rejected() -> None:
         ExternalCause(900, 900, DeleteTopic(900, "t")),
     ]
     assert without_rejected_deletions(found, [accepted, *rejected]) == [accepted]
+
+
+def test_partitions_that_the_controller_rejected_are_not_repeated() -> None:
+    one, other = ("t", 0), ("t", 1)
+    causes = [
+        ExternalCause(5, 4, Reassign(4, (Target("t", 0, (3, 1)), Target("t", 1, (2,))))),
+        ExternalCause(6, 5, CancelReassignment(5, (one, other))),
+        ExternalCause(7, 6, ElectLeaders(6, (one,), "unclean")),
+        ExternalCause(8, 7, ElectLeaders(7)),
+        ExternalCause(9, 8, ElectLeaders(8, (one,))),
+    ]
+    rejected = {5: frozenset({other}), 6: frozenset({one}), 7: frozenset({one}), 9: None}
+    assert [cause.what for cause in without_rejected_requests(causes, rejected)] == [
+        Reassign(4, (Target("t", 0, (3, 1)),)),
+        CancelReassignment(5, (other,)),
+        ElectLeaders(7),
+    ]
+
+
+def test_election_that_was_not_needed_was_not_rejected() -> None:
+    errors = {("t", 0): 0, ("t", 1): 84, ("t", 2): 85, ("t", 3): 3}
+    assert rejected_partitions(0, errors) == {("t", 2)}
+    assert rejected_partitions(31, errors) is None
+
+
+def test_shutdown_that_the_log_shows_keeps_its_time() -> None:
+    found = history((0, now(1, 1, 2)), (900, now(2, 2)))
+    gone = ExternalCause(950, 940, BrokerUnregistered(1, 1_000, 1_000, is_controlled=True), 1_000)
+    assert with_shutdown_requests(found, [gone]) == [gone]

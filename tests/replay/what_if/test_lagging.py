@@ -1,8 +1,9 @@
 """Followers that were not in the ISR although their brokers ran."""
 
 from controller.core.values import Assignment
-from replay.what_if.causes import BrokerUnregistered, ExternalCause, ReplicaLagged
+from replay.what_if.causes import BrokerRegistered, BrokerUnregistered, ExternalCause, ReplicaLagged
 from replay.what_if.lagging import copying_replicas, replica_lags
+from replay.world.inputs import FailLogDirectory
 from tests.replay.what_if.histories import history, now
 
 
@@ -79,3 +80,32 @@ def test_follower_that_copies_when_its_leader_ends_is_slow() -> None:
     found.note_broker(9_000, 9_000, 1, is_registered=False)
     (one,) = copying_replicas(found, [])
     assert (one.broker, one.from_ms, one.until_ms) == (2, 6_000, None)
+
+
+def test_follower_that_copies_when_the_directory_of_its_leader_fails_is_slow() -> None:
+    adding = Assignment((1, 2, 3), (3,), ())
+    found = history(
+        (0, now(1, 1, 2)),
+        (5_000, now(1, 1, 2, assignment=adding)),
+        (5_900, now(-1, 1, 2, assignment=adding)),
+    )
+    (one,) = copying_replicas(found, [])
+    assert (one.broker, one.from_ms) == (3, 5_000)
+
+
+def test_follower_that_copies_when_its_broker_ends_is_slow() -> None:
+    adding = Assignment((1, 2, 3), (3,), ())
+    found = history((0, now(1, 1, 2)), (5_000, now(1, 1, 2, assignment=adding)))
+    found.note_broker(6_500, 6_500, 3, is_registered=False)
+    (one,) = copying_replicas(found, [])
+    assert (one.broker, one.from_ms) == (3, 5_000)
+
+
+def test_replica_in_a_failed_log_directory_is_neither_slow_nor_lags_until_it_is_repaired() -> None:
+    found = history((0, now(1, 1, 2)), (5_000, now(1, 1)))
+    failed = ExternalCause(4_900, 4_900, FailLogDirectory(4_900, 2, (("t", 0),), None))
+    assert replica_lags(found, [failed]) == copying_replicas(found, [failed]) == []
+    back = ExternalCause(7_000, 7_000, BrokerRegistered(2))
+    found.note_broker(7_000, 7_000, 2, is_registered=True)
+    (one,) = copying_replicas(found, [failed, back])
+    assert (one.broker, one.from_ms) == (2, 7_000)

@@ -21,6 +21,7 @@ from replay.what_if.starting import (
 )
 from replay.world.inputs import (
     CrashBroker,
+    DeleteControllerZnode,
     ExpireSession,
     FailLogDirectory,
     KillController,
@@ -82,7 +83,7 @@ def test_shutdown_in_progress_goes_on() -> None:
     found = continuation("controlled-shutdown", gone.seq)
     assert [one.broker for one in found.stopping] == [1]
     (stop,) = [one for one in inputs_of(found, ()) if isinstance(one, StopBroker)]
-    assert stop.at_ms + stop.closes_after_ms == gone.what.gone_ms + found.shift_ms
+    assert stop.at_ms + stop.lasts_ms == gone.what.gone_ms + found.shift_ms
 
 
 def test_controlled_shutdown_takes_as_long_as_in_the_log() -> None:
@@ -90,9 +91,7 @@ def test_controlled_shutdown_takes_as_long_as_in_the_log() -> None:
     gone = ExternalCause(70, 5_000, BrokerUnregistered(1, 72, 7_000, is_controlled=True))
     back = ExternalCause(90, 20_000, BrokerRegistered(1))
     (stop,) = inputs_of(begun, [gone, back])
-    assert stop == StopBroker(
-        5_000 + begun.shift_ms, 1, restart_after_ms=12_000, closes_after_ms=2_000
-    )
+    assert stop == StopBroker(5_000 + begun.shift_ms, 1, restart_after_ms=12_000, lasts_ms=2_000)
 
 
 def test_stock_controller_is_absent_for_as_long_as_in_the_log() -> None:
@@ -101,6 +100,25 @@ def test_stock_controller_is_absent_for_as_long_as_in_the_log() -> None:
     kill, _ = inputs_of(begun, [gone])
     assert isinstance(kill, KillController)
     assert kill.restart_after_ms == 3_000
+
+
+def test_stock_controller_whose_session_expired_has_failed_before() -> None:
+    begun = continuation("broker-crash", incident_at(INCIDENTS / "broker-crash").first_seq)
+    gone = ExternalCause(70, 9_000, ControllerGone("refold 1", absent_ms=500, failed_ms=6_000))
+    kill, expire = inputs_of(begun, [gone])
+    assert isinstance(kill, KillController)
+    assert isinstance(expire, ExpireSession)
+    assert kill.at_ms == expire.at_ms - 6_000
+    assert kill.restart_after_ms == 6_500
+
+
+def test_stock_controller_whose_znode_was_deleted_is_absent_as_in_the_log() -> None:
+    begun = continuation("broker-crash", incident_at(INCIDENTS / "broker-crash").first_seq)
+    gone = ExternalCause(70, 9_000, ControllerGone("refold 1", absent_ms=500, is_deletion=True))
+    kill, delete = inputs_of(begun, [gone])
+    assert isinstance(kill, KillController)
+    assert kill.restart_after_ms == 500
+    assert delete == DeleteControllerZnode(kill.at_ms)
 
 
 @pytest.mark.parametrize("earlier", [1, 0])

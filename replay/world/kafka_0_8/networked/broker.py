@@ -123,12 +123,15 @@ class NetworkedBroker:
             self._run.end("crash")
             self._run = None
 
-    def shut_down(self, *, restart_after_us: int | None, closes_after_us: int = 0) -> None:
+    def shut_down(
+        self, *, restart_after_us: int | None, closes_after_us: int = 0, lasts_us: int = 0
+    ) -> None:
         """The broker closes its session, and ends. The design has no controlled shutdown."""
         if self._run is not None:
             self._restart_after_us = restart_after_us
-            if closes_after_us:
-                self._run.clock.after(closes_after_us, self._run.shut_down)
+            after_us = max(closes_after_us, lasts_us)
+            if after_us:
+                self._run.clock.after(after_us, self._run.shut_down)
             else:
                 self._run.shut_down()
 

@@ -12,7 +12,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from replay.stock_clusters.broker_logs.controller_log import (
+    broker_shutting_down,
+    is_end_of_take_over,
+)
 from replay.stock_clusters.broker_logs.reading import BrokerLogs
+from replay.stock_clusters.broker_logs.state_change_log import offline_replicas
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
     LoggedEvent,
@@ -249,6 +254,24 @@ def test_lines_of_a_controller_without_an_epoch_are_kept(tmp_path: Path) -> None
         StateChangeLogged(3, 0, "offline_replicas", [2], failed),
     ]
     assert notes == []
+
+
+def test_replicas_in_failed_log_directories_are_read() -> None:
+    text = "[Controller id=3] Mark replicas t-0,a-b-11 on broker 2 as offline"
+    found = offline_replicas(StateChangeLogged(3, 0, "offline_replicas", [2], text))
+    assert found == [("t", 0), ("a-b", 11)]
+    assert offline_replicas(StateChangeLogged(3, 0, "other", [2], text)) == []
+
+
+def test_begin_of_a_controlled_shutdown_and_end_of_a_take_over_are_read() -> None:
+    shutdown = ControllerLogged(
+        3, "ControlledShutdown", "[Controller id=3] Shutting down broker 12"
+    )
+    ready = ControllerLogged(
+        3, "", "[Controller id=3] Ready to serve as the new controller with epoch 7"
+    )
+    assert [broker_shutting_down(one) for one in (shutdown, ready)] == [12, None]
+    assert [is_end_of_take_over(one) for one in (shutdown, ready)] == [False, True]
 
 
 def test_lines_of_unknown_components_are_counted(tmp_path: Path) -> None:

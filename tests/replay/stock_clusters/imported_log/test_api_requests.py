@@ -30,6 +30,7 @@ from replay.stock_clusters.imported_log.api_requests import (
     ControllerRequest,
     UnreadableRequestError,
     api_request_of,
+    errors_of,
 )
 from replay.stock_clusters.imported_log.events import RequestServed
 
@@ -269,3 +270,42 @@ def test_request_that_a_broker_refused_as_not_controller_is_ignored(
     response = b'{"errorCode":%d}' % error
     served = RequestServed(2, "ALLOCATE_PRODUCER_IDS", 0, "3", 5, "", 100, request, response)
     assert (api_request_of(served, 17) is not None) == is_taken
+
+
+@pytest.mark.parametrize(
+    ("api", "response", "errors"),
+    [
+        (
+            "ALTER_PARTITION_REASSIGNMENTS",
+            {
+                "errorCode": 0,
+                "responses": [
+                    {"name": "t", "partitions": [{"partitionIndex": 1, "errorCode": 85}]}
+                ],
+            },
+            (0, {("t", 1): 85}),
+        ),
+        (
+            "ELECT_LEADERS",
+            {
+                "errorCode": 31,
+                "replicaElectionResults": [
+                    {"topic": "t", "partitionResult": [{"partitionId": 2, "errorCode": 31}]}
+                ],
+            },
+            (31, {("t", 2): 31}),
+        ),
+        ("CREATE_TOPICS", {"topics": [{"name": "t", "errorCode": 36}]}, (0, {})),
+    ],
+)
+def test_errors_of_a_response_are_known_by_partition(
+    api: str, response: Any, errors: tuple[int, dict[tuple[str, int], int]]
+) -> None:
+    body = json.dumps(response).encode()
+    assert errors_of(RequestServed(2, api, 1, "c", 5, "", 100, b"{}", body)) == errors
+
+
+def test_unreadable_response_is_rejected_with_its_api() -> None:
+    served = RequestServed(2, "ELECT_LEADERS", 1, "c", 5, "", 100, b"{}", b"[")
+    with pytest.raises(UnreadableRequestError, match="ELECT_LEADERS of broker 2"):
+        errors_of(served)

@@ -255,6 +255,16 @@ def test_broker_whose_shutdown_was_granted_serves_until_it_closes() -> None:
     assert cluster.zookeeper.state.find("/brokers/ids/2") is None
 
 
+def test_shutdown_lasts_as_long_as_given_from_its_beginning() -> None:
+    cluster = ManualCluster().start()
+    cluster.run(3)
+    cluster.brokers[2].shut_down(closes_after_us=1_000_000, lasts_us=4_000_000)
+    cluster.run(3)
+    assert cluster.seen.ends == []
+    cluster.run(2)
+    assert cluster.seen.ends == [("broker 2", "shutdown")]
+
+
 def test_shutting_down_follower_starts_no_fetches() -> None:
     cluster = ManualCluster().start()
     cluster.lead(1, 0)
