@@ -13,7 +13,8 @@ from controller.core.znodes import (
     is_broker_id,
     read_controller,
 )
-from replay.parsed_znodes import parsed_epoch
+from replay.names import controller_name
+from replay.parsed_znodes import kraft_controller, parsed_epoch
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
     CloseSession,
@@ -24,7 +25,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
-from replay.world.paths import name_of, parent_of
+from replay.world import paths
 from replay.world.tree import Refused, Tree, Znode
 
 UNKNOWN_BROKER = -1
@@ -33,12 +34,19 @@ UNKNOWN_BROKER = -1
 
 class Term(Struct, frozen=True):
     """One controller's term. `epoch` is 0 and `broker` is UNKNOWN_BROKER if the znodes cannot be
-    read. `version` is the version of /controller_epoch, which guards the term's writes."""
+    read. `version` is the version of /controller_epoch, which guards the term's writes.
+    `is_kraft`: `broker` is the id of a KRaft controller."""
 
     session: int
     epoch: int
     version: int
     broker: int
+    is_kraft: bool = False
+
+    @property
+    def name(self) -> str:
+        """The controller of the term."""
+        return controller_name(self.broker, is_kraft=self.is_kraft)
 
 
 class Terms:
@@ -64,7 +72,7 @@ class Terms:
             self.current = None
             return
         term = Term(
-            holder.owner, parsed_epoch(epoch.data) or 0, epoch.version, _broker(holder.data)
+            holder.owner, parsed_epoch(epoch.data) or 0, epoch.version, *_controller(holder.data)
         )
         if term != self.current:
             self.is_warm = True
@@ -80,11 +88,18 @@ class Terms:
         registered, term = self.registered(session, tree), self._of_session.get(session)
         return term.broker if registered == UNKNOWN_BROKER and term is not None else registered
 
+    def name_of(self, session: int, tree: Tree) -> str:
+        """The broker or KRaft controller of a session, as `broker_of` finds it; "" if unknown."""
+        registered, term = self.registered(session, tree), self._of_session.get(session)
+        if registered != UNKNOWN_BROKER:
+            return controller_name(registered)
+        return term.name if term is not None and term.broker != UNKNOWN_BROKER else ""
+
     def registered(self, session: int, tree: Tree) -> int:
         """The broker that a session has registered, UNKNOWN_BROKER if it has none."""
         for path in tree.ephemerals(session):
-            if parent_of(path) == self._ids_path and is_broker_id(name_of(path)):
-                return int(name_of(path))
+            if paths.parent_of(path) == self._ids_path and is_broker_id(paths.name_of(path)):
+                return int(paths.name_of(path))
         return UNKNOWN_BROKER
 
     def elected(self, transaction: Transaction) -> Term | None:
@@ -92,15 +107,15 @@ class Terms:
         content = transaction.content
         if not isinstance(content, Multi) or _is_guarded(content) or content.error:
             return None
-        broker = epoch = version = None
+        controller = epoch = version = None
         for one in content.operations:
             if type(one) is Create and one.path == self.controller_path:
-                broker = _broker(one.data)
+                controller = _controller(one.data)
             elif type(one) is SetData and one.path == self.epoch_path:
                 epoch, version = parsed_epoch(one.data) or 0, one.version
-        if broker is None or epoch is None or version is None:
+        if controller is None or epoch is None or version is None:
             return None
-        return Term(transaction.session, epoch, version, broker)
+        return Term(transaction.session, epoch, version, *controller)
 
     def follow(self, transaction: Transaction) -> None:
         """Follow a completed transaction."""
@@ -141,6 +156,8 @@ def find_znode(tree: Tree, path: str) -> Znode | None:
         return None
 
 
-def _broker(data: bytes | None) -> int:
+def _controller(data: bytes | None) -> tuple[int, bool]:
+    """The id in /controller, and whether it is that of a KRaft controller."""
     holder = read_controller(data)
-    return UNKNOWN_BROKER if holder is None else holder.brokerid
+    broker = UNKNOWN_BROKER if holder is None else holder.brokerid
+    return broker, kraft_controller(data) is not None
