@@ -32,7 +32,7 @@ from replay.stock_clusters.imported_log.events import (
 )
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.imported_log.state_events import apply
-from replay.stock_clusters.imports.terms import Terms, find_znode
+from replay.stock_clusters.imports.terms import UNKNOWN_SESSION, Terms, find_znode
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     CloseSession,
@@ -188,11 +188,13 @@ class ZnodeHistory:
         term = self._terms.current
         if term is None:
             return
-        is_own = transaction is not None and transaction.session == term.session
+        session = None if transaction is None else transaction.session
         if transaction is not None and isinstance(transaction.content, CloseSession):
             how = "expired" if transaction.cxid == 0 else "was closed by the broker"
             text = f"its ZooKeeper session {how}"
-        elif is_own:
+        elif session == UNKNOWN_SESSION:
+            text = f"{znodes.CONTROLLER} was deleted"
+        elif session == term.session:
             text = "it gave up the role"
         else:
             text = f"{znodes.CONTROLLER} was deleted by {who}, not by the controller"

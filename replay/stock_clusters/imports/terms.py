@@ -1,7 +1,8 @@
 """The session that is the controller, and since when.
 
 A session becomes the controller with a multi that creates /controller and sets /controller_epoch.
-At the start of a log it is the owner of /controller. Its term ends when that znode is deleted.
+At the start of a log it is the owner of /controller. Its term ends when that znode is deleted: with
+its session, or, for a KRaft controller, whose znode is persistent, by a client.
 """
 
 from msgspec import Struct
@@ -30,6 +31,8 @@ from replay.world.tree import Refused, Tree, Znode
 
 UNKNOWN_BROKER = -1
 """An unknown broker."""
+UNKNOWN_SESSION = 0
+"""An unknown session, or none: /controller is persistent."""
 
 
 class Term(Struct, frozen=True):
@@ -79,18 +82,22 @@ class Terms:
             self._begin(term)
 
     def last_of(self, session: int) -> Term | None:
-        """A session's present or last term."""
-        return self._of_session.get(session)
+        """A session's present or last term. In the log of a shadow that watches, a session may be
+        unknown: then it is that of the controller if its session is unknown, too."""
+        if session != UNKNOWN_SESSION:
+            return self._of_session.get(session)
+        is_unknown = self.current is not None and self.current.session == UNKNOWN_SESSION
+        return self.current if is_unknown else None
 
     def broker_of(self, session: int, tree: Tree) -> int:
         """The broker of a session, by its registration or else by what it wrote to /controller;
         UNKNOWN_BROKER if it has neither."""
-        registered, term = self.registered(session, tree), self._of_session.get(session)
+        registered, term = self.registered(session, tree), self.last_of(session)
         return term.broker if registered == UNKNOWN_BROKER and term is not None else registered
 
     def name_of(self, session: int, tree: Tree) -> str:
         """The broker or KRaft controller of a session, as `broker_of` finds it; "" if unknown."""
-        registered, term = self.registered(session, tree), self._of_session.get(session)
+        registered, term = self.registered(session, tree), self.last_of(session)
         if registered != UNKNOWN_BROKER:
             return controller_name(registered)
         return term.name if term is not None and term.broker != UNKNOWN_BROKER else ""
@@ -133,7 +140,7 @@ class Terms:
 
     def _ends(self, transaction: Transaction, term: Term) -> bool:
         if isinstance(transaction.content, CloseSession):
-            return transaction.session == term.session
+            return transaction.session == term.session and not term.is_kraft
         content = transaction.content
         if isinstance(content, Multi):
             return any(map(self._is_given_up, content.operations)) and not content.error

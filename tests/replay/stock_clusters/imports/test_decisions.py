@@ -65,6 +65,17 @@ def test_decisions_of_a_kraft_controller_are_marked() -> None:
     assert cluster.does(3000, *FENCED).is_kraft
 
 
+def test_term_of_a_kraft_controller_lasts_beyond_its_session() -> None:
+    """Its /controller is persistent."""
+    cluster = Cluster()
+    cluster.elect(3000, kraft_epoch=5)
+    cluster.end_session(3000)
+    assert cluster.terms.current is not None
+    assert cluster.terms.current.name == "KRaft controller 3000"
+    cluster.does(0, Delete("/controller"))
+    assert cluster.terms.current is None
+
+
 def test_registration_is_not_an_election() -> None:
     cluster = Cluster()
     path = "/brokers/ids/1"
