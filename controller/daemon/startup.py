@@ -69,8 +69,8 @@ logger = logging.getLogger(__name__)
 
 _OWN_SESSION_POLL_SECONDS = 0.5
 _OWN_SESSION_TIMEOUTS = 1.5
-"""ZooKeeper ends sessions at the next multiple of its tickTime, so up to a tick after their timeout.
-The shortest timeout that it allows is two ticks by default."""
+"""ZooKeeper ends sessions at multiples of its tickTime, so up to a tick after their timeout. The
+shortest timeout that it allows is two ticks by default."""
 
 
 class ManagementInterface:

@@ -428,28 +428,6 @@ def test_commands_accept_an_imported_log(log_of: LogOf) -> None:
     assert any("expires, which deletes /brokers/ids/1" in one for one in expired)
 
 
-@pytest.mark.parametrize(
-    ("command", "line"),
-    [
-        (["why"], "KRaft controller 3000 is controller of term 11 since event 81 "),
-        (["why"], "KRaft controller 3000 replaced broker 1 (term 10) with the write that deleted"),
-        (["why", "--term", "10"], "KRaft controller 3000 took over with term 11 at event 81 "),
-        (["why", "--term", "10"], "/controller was deleted by KRaft controller 3000, not by"),
-        (["why", "--partition", "orders-0"], "KRaft controller 3000 wrote it, and no rule"),
-        (["events"], "transaction 0x14c is a decision of KRaft controller 3000, epoch 11: elect"),
-        (
-            ["decisions"],
-            "term 11  KRaft controller 3000  multi: check /controller_epoch version 11",
-        ),
-    ],
-)
-def test_kraft_controller_is_named_by_each_command(command: list[str], line: str) -> None:
-    """It has taken the role in a migration."""
-    found = refold(*command, ROOT / "tests/incidents/migration-left")
-    assert line in found.stdout
-    assert "broker 3000" not in found.stdout.lower()
-
-
 # Several logs -------------------------------------------------------------------------------------
 
 
