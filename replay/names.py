@@ -1,4 +1,4 @@
-"""Names of partitions, brokers and commands."""
+"""Names of partitions, brokers, controllers and commands."""
 
 from functools import lru_cache
 from typing import Final
@@ -26,6 +26,12 @@ def command_name(id: tuple[int, int]) -> str:
     commands, as in "41.0"."""
     cause, ordinal = id
     return f"{cause}.{ordinal}"
+
+
+def controller_name(id: int, *, is_kraft: bool = False) -> str:
+    """The name of the process that has the controller role: "broker 3" or "KRaft controller
+    3000"."""
+    return f"{'KRaft controller ' if is_kraft else BROKER}{id}"
 
 
 @lru_cache

@@ -68,6 +68,9 @@ from eventstore.writer import LogWriter
 logger = logging.getLogger(__name__)
 
 _OWN_SESSION_POLL_SECONDS = 0.5
+_OWN_SESSION_TIMEOUTS = 1.5
+"""ZooKeeper ends sessions at multiples of its tickTime, so up to a tick after their timeout. The
+shortest timeout that it allows is two ticks by default."""
 
 
 class ManagementInterface:
@@ -213,7 +216,7 @@ async def _check_start(settings: Settings, source: StatusSource) -> _StartCondit
 
 async def _after_last_run(settings: Settings, status: ZooKeeperStatus) -> ZooKeeperStatus:
     """After a kill and restart: wait until the session of the previous run has expired."""
-    wait_s = settings.session_timeout_ms / 1000
+    wait_s = settings.session_timeout_ms / 1000 * _OWN_SESSION_TIMEOUTS
     logger.info(
         "/controller holds this daemon's id %d: waiting up to %g s for the session of "
         "its previous run to expire",

@@ -12,6 +12,7 @@ from msgspec import Struct
 from controller.core import znodes
 from replay.agreement.decisions.observed import DecisionEvent
 from replay.agreement.logs.index import operations_of, path_of
+from replay.names import controller_name
 from replay.parsed_znodes import kraft_controller, parsed_epoch
 from replay.stock_clusters.imported_log.events import RequestInferred
 from replay.stock_clusters.zookeeper_log.transactions import Create, SetData, Transaction
@@ -30,10 +31,8 @@ class KraftTerm(Struct):
     @property
     def name(self) -> str:
         """The term in words."""
-        return (
-            f"KRaft controller {self.controller} in controller epoch {self.epoch} (KRaft epoch "
-            f"{self.kraft_epoch})"
-        )
+        who = controller_name(self.controller, is_kraft=True)
+        return f"{who} in controller epoch {self.epoch} (KRaft epoch {self.kraft_epoch})"
 
 
 def add_terms(terms: list[KraftTerm], others: Iterable[KraftTerm]) -> None:

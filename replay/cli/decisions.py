@@ -108,7 +108,7 @@ def _source(log: ListedLog, first: int, last: int, progress: Progress) -> Iterat
 
 def decision_lines(one: ListedDecision) -> str:
     """A decision, its rule and its choices."""
-    name = f"command {one.command}  " if one.command else f"broker {one.broker}  "
+    name = f"command {one.command}  " if one.command else f"{one.who}  "
     head = f"{place_of(one)}  {name}{one.text}"
     verdict = f" ({one.verdict})" if one.verdict not in ("", "agreed") else ""
     lines = [head]

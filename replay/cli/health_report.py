@@ -13,7 +13,7 @@ from replay.cli.health_sources import ClusterReading
 from replay.cluster_view.views import NO_BROKER, ClusterView
 from replay.description.phrases import broker_list, enumeration, first_few
 from replay.health.evaluate import WORST_FIRST, Health, PartitionHealth, State, TopicHealth
-from replay.names import partition_name
+from replay.names import controller_name, partition_name
 from replay.why.daemon_terms import since_when_unknown
 
 _MIN_ISR_UNKNOWN: Final = (
@@ -124,8 +124,8 @@ def lines_of(report: HealthReport) -> Iterator[str]:
     moment = f"after event {report.seq}, {report.time}" if report.seq is not None else report.time
     holder = "none"
     if report.controller != NO_BROKER:
-        kind = "KRaft controller" if report.is_kraft else "broker"
-        holder = f"{kind} {report.controller}, epoch {report.controller_epoch}"
+        name = controller_name(report.controller, is_kraft=report.is_kraft)
+        holder = f"{name}, epoch {report.controller_epoch}"
     yield f"{report.source}, {moment}; controller: {holder}"
     counts = [f"{report.counts[one]} {one}" for one in WORST_FIRST if report.counts[one]]
     wrong = f": {', '.join(counts)}" if counts else ""

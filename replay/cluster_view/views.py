@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from controller.core.values import NO_EPOCH, RECOVERING, Assignment, LeaderAndIsr
-from replay.names import partition_name
+from replay.names import controller_name, partition_name
 
 NO_BROKER = -1
 """The id that means no leader, or no broker."""
@@ -52,7 +52,7 @@ class ControllerView(Struct, frozen=True):
     @property
     def name(self) -> str:
         """The process that has the role."""
-        return f"{'KRaft controller' if self.is_kraft else 'broker'} {self.broker}"
+        return controller_name(self.broker, is_kraft=self.is_kraft)
 
 
 class BrokerView(Struct, frozen=True):

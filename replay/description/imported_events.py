@@ -27,8 +27,8 @@ def imported_event_in_words(event: events.ImportedEvent, chroot: str) -> str:
     match event:
         case Transaction(session=session):
             return f"{session_name(session)}: {transaction_in_words(event, chroot)}"
-        case events.DecisionObserved(what=what, broker=broker, epoch=epoch, zxid=zxid):
-            return f"transaction 0x{zxid:x} is a decision of broker {broker}, epoch {epoch}: {what}"
+        case events.DecisionObserved(what=what, who=who, epoch=epoch, zxid=zxid):
+            return f"transaction 0x{zxid:x} is a decision of {who}, epoch {epoch}: {what}"
         case events.RequestInferred(zxid=zxid, broker=broker):
             return f"transaction 0x{zxid:x} carries out a request to broker {broker}"
         case events.ControllerLogged(broker=broker, text=text):

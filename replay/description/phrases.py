@@ -32,6 +32,11 @@ def enumeration(texts: Iterable[str]) -> str:
     return f"{', '.join(items)} and {last}" if items else last
 
 
+def capitalized(text: str) -> str:
+    """A text with a capital letter at its beginning."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def session_name(session: int) -> str:
     """A ZooKeeper session by its id."""
     return f"session {format_session(session)}"

@@ -178,5 +178,6 @@ def _decision(
         [one for one in choices if one.partition in subjects],
         subjects,
         verdict,
+        observed.is_kraft,
     )
     return DerivedDecision(listed, write.since if write else None)

@@ -10,6 +10,7 @@ from controller.core.commands import Step
 from controller.kafka_0_8.canonical import BROKER_STEPS
 from eventstore.records import EventRecord
 from replay.description.choices import LeaderChoice
+from replay.names import controller_name
 from replay.times import iso_time
 
 STEPS: Final = frozenset(map(kind_of, get_args(Step))) | BROKER_STEPS
@@ -72,7 +73,7 @@ class ListedDecision(Struct, frozen=True):
     """A decision. `seq` is the event at which it was made; for an imported log, the record of the
     write. `term` is None in a log of the 0.8 design. `command` names the command in a recorded log,
     "" in an imported log. `verdict` is that of `refold agree`, "" for a recorded log and if there
-    is none."""
+    is none. `is_kraft`: `broker` is the id of a KRaft controller."""
 
     seq: int
     time: str
@@ -85,6 +86,12 @@ class ListedDecision(Struct, frozen=True):
     choices: list[LeaderChoice]
     subjects: tuple[str, ...]
     verdict: str = ""
+    is_kraft: bool = False
+
+    @property
+    def who(self) -> str:
+        """The process that made the decision."""
+        return controller_name(self.broker, is_kraft=self.is_kraft)
 
     @property
     def is_step(self) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from replay.migration.findings import MigratingCluster, MigrationFinding
+from replay.names import controller_name
 
 _ROLL_BACK = (
     "if the migration goes on, nothing: do not run refold. To roll it back, stop all KRaft "
@@ -31,7 +32,7 @@ def check_controller(subject: MigratingCluster) -> Iterator[MigrationFinding]:
         )
     elif holder is not None and subject.is_kraft:
         text = (
-            f"KRaft controller {holder.brokerid} has the role, with KRaft epoch "
+            f"{controller_name(holder.brokerid, is_kraft=True)} has the role, with KRaft epoch "
             f"{holder.kraftControllerEpoch}; its znode is persistent"
         )
         yield MigrationFinding(
@@ -58,7 +59,7 @@ def check_controller(subject: MigratingCluster) -> Iterator[MigrationFinding]:
         )
     else:
         yield MigrationFinding(
-            check="controller", level="ok", text=f"broker {holder.brokerid} is controller"
+            check="controller", level="ok", text=f"{controller_name(holder.brokerid)} is controller"
         )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from replay.description.phrases import capitalized
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.names import partition_named
 from replay.progress import Progress, unreported
@@ -34,7 +35,7 @@ def report_of(log: OpenedLog, path: str, progress: Progress = unreported) -> Rep
     else:
         reading = read_recorded(log, path, progress)
         if note := log.commands.note(path):
-            reading.history.notes.append(note[0].upper() + note[1:] + ".")
+            reading.history.notes.append(capitalized(note) + ".")
     reading.moves = _moves(log, reading, progress)
     return _report(reading)
 

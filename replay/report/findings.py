@@ -8,7 +8,7 @@ from typing import Final
 
 from controller.core.election import UNCLEAN_LEADER
 from controller.core.values import counted
-from replay.description.phrases import broker_list, first_few
+from replay.description.phrases import broker_list, capitalized, first_few
 from replay.report.document import Outage, ReportFinding, Severity
 from replay.report.reading import Procedure, Reading
 from replay.times import iso_time, nanoseconds_of
@@ -166,7 +166,7 @@ def _finding_at(
     look_at: str,
 ) -> ReportFinding:
     if not isinstance(fact, _BEGIN_WITH_NAMES):
-        text = text[0].upper() + text[1:]
+        text = capitalized(text)
     text = text.removesuffix(".")
     text = f"{text}, at event {fact.seq} ({iso_time(fact.wall_ns)})."
     return ReportFinding(

@@ -17,7 +17,7 @@ from replay.report.reading import (
 )
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
 from replay.stock_clusters.imported_log.state_events import apply
-from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Terms
+from replay.stock_clusters.imports.terms import Terms
 from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,
     CreateSession,
@@ -106,10 +106,8 @@ def _sessions(log: ImportedLog, progress: Progress) -> list[SessionLifetime]:
         elif isinstance(event.content, CloseSession):
             one.end_seq, one.end_ns = record.seq, record.wall_ns
             one.how = "expired" if event.cxid == 0 else "closed by its client"
-        before = terms.broker_of(id, log.state.tree)
+        before = terms.name_of(id, log.state.tree)
         terms.follow(event)
         apply(log.state, event)
-        broker = max(before, terms.broker_of(id, log.state.tree))
-        if broker != UNKNOWN_BROKER:
-            one.owner = f"broker {broker}"
+        one.owner = terms.name_of(id, log.state.tree) or before or one.owner
     return list(sessions.values())

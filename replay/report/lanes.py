@@ -41,12 +41,12 @@ def _terms(reading: Reading) -> Lane:
 
     known = reading.initial.controller
     if known.epoch:
-        text = f"broker {known.broker}, epoch {known.epoch}"
+        text = f"{known.name}, epoch {known.epoch}"
         begun = (reading.begin_ns, "active", text, reading.first_seq)
     for one in reading.history.facts:
         if isinstance(one, RoleChanged):
             marks.append(Mark(one.wall_ns, one.code, sentence(one), one.seq))
-            text = f"broker {one.broker}, epoch {one.epoch}"
+            text = f"{one.who}, epoch {one.epoch}"
             if one.code == "elected":
                 close(one.wall_ns)
                 state = "failing over" if reading.is_recorded else "active"

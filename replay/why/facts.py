@@ -12,6 +12,7 @@ from msgspec import Struct
 from controller.core.triggers import ControllerChange, Reelect, Startup
 from controller.core.values import Assignment, LeaderAndIsr
 from replay.cluster_view.views import NO_BROKER
+from replay.names import controller_name
 
 FAILOVERS: Final = (Startup.__name__, Reelect.__name__, ControllerChange.__name__)
 """The procedures that can begin with a failover."""
@@ -227,13 +228,26 @@ class RoleChanged(Fact, frozen=True, kw_only=True, tag="role_changed"):
     """The daemon took, kept, lost or did not get the controller role. `code` is that of the notice;
     for an imported log "elected", "resigned", "failover_done" or "failover_failed". `other` is the
     broker whose /controller the new controller deleted, or which had the role when this one
-    resigned; NO_BROKER if there was none or the log does not show it."""
+    resigned; NO_BROKER if there was none or the log does not show it. `is_kraft` and
+    `is_other_kraft`: the id is that of a KRaft controller."""
 
     code: str
     broker: int
     text: str
     command: str = ""
     other: int = NO_BROKER
+    is_kraft: bool = False
+    is_other_kraft: bool = False
+
+    @property
+    def who(self) -> str:
+        """The process whose role changed."""
+        return controller_name(self.broker, is_kraft=self.is_kraft)
+
+    @property
+    def other_name(self) -> str:
+        """The process `other`."""
+        return controller_name(self.other, is_kraft=self.is_other_kraft)
 
 
 class TopicChanged(Fact, frozen=True, kw_only=True, tag="topic_changed"):

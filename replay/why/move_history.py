@@ -413,7 +413,7 @@ class _MoveHistory:
                 move.add_event(fact, LOG_ENDED, sentence(fact))
         elif fact.code == "resigned":
             if move is not None:
-                text = f"broker {fact.broker} lost the role: {fact.text}"
+                text = f"{fact.who} lost the role: {fact.text}"
                 move.add_event(fact, "role_lost", text)
         else:
             self._apply_election(move, fact)
@@ -426,7 +426,7 @@ class _MoveHistory:
             return
         if self._others:
             self._add_others(move, fact)
-        text = f"broker {fact.broker} became controller (controller epoch {fact.epoch})"
+        text = f"{fact.who} became controller (controller epoch {fact.epoch})"
         move.add_event(fact, "role_taken", text)
 
     def _add_others(self, move: MoveBuilder, elected: RoleChanged) -> None:

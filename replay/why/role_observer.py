@@ -1,13 +1,30 @@
 """Observes how a daemon takes the controller role, and from whom, or who has taken it."""
 
+from typing import Final, NamedTuple
+
 from controller.core import znodes
 from controller.core.commands import CommandId, Issued, ReadZnodes, WriteAtomically
-from controller.core.errors import ZnodeError
 from controller.core.events import ZnodesRead
 from controller.core.operations import OK, Create, Delete
 from replay.checkpoint import Checkpointed
 from replay.cluster_view.views import NO_BROKER
 from replay.names import command_name
+from replay.parsed_znodes import kraft_controller
+
+
+class _Controller(NamedTuple):
+    """The content of /controller."""
+
+    id: int
+    is_kraft: bool
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """The fields of a change of the role for the other controller."""
+        return {"other": self.id, "is_other_kraft": self.is_kraft}
+
+
+_NO_CONTROLLER: Final = _Controller(NO_BROKER, False)
 
 
 class RoleObserver(Checkpointed):
@@ -17,8 +34,7 @@ class RoleObserver(Checkpointed):
 
     def __init__(self) -> None:
         self._reads: dict[CommandId, int] = {}
-        self._holder = NO_BROKER
-        self._replaced = NO_BROKER
+        self._holder = self._replaced = _NO_CONTROLLER
         self._write = ""
 
     def issues(self, issued: Issued) -> None:
@@ -31,7 +47,7 @@ class RoleObserver(Checkpointed):
                 if znodes.CONTROLLER in created:
                     deletes = any(isinstance(one, Delete) for one in operations)
                     self._write = command_name(issued.id)
-                    self._replaced = self._holder if deletes else NO_BROKER
+                    self._replaced = self._holder if deletes else _NO_CONTROLLER
             case _:
                 pass
 
@@ -41,17 +57,15 @@ class RoleObserver(Checkpointed):
         if place is None or not 0 <= place - outcome.offset < len(outcome.errors):
             return
         place -= outcome.offset
-        self._holder = NO_BROKER
-        if outcome.errors[place] == OK:
-            try:
-                found = znodes.read_controller(outcome.data[place])
-            except ZnodeError:
-                found = None
-            self._holder = found.brokerid if found is not None else NO_BROKER
+        found = outcome.data[place] if outcome.errors[place] == OK else None
+        holder = znodes.read_controller(found)
+        self._holder = _NO_CONTROLLER
+        if holder is not None:
+            self._holder = _Controller(holder.brokerid, kraft_controller(found) is not None)
 
     def fields(self, code: str, daemon: int) -> dict[str, object]:
         """The fields of a change of the role."""
         if code == "elected":
-            return {"command": self._write, "other": self._replaced}
-        is_known = code == "resigned" and self._holder != daemon
-        return {"other": self._holder if is_known else NO_BROKER}
+            return {"command": self._write, **self._replaced.fields}
+        is_known = code == "resigned" and self._holder.id != daemon
+        return (self._holder if is_known else _NO_CONTROLLER).fields

@@ -101,9 +101,9 @@ def sentence(fact: AnyFact) -> str:
             return _BROKERS[what].format(broker) + details
         case AddressProbed(broker=broker, result=result, text=text):
             return probe_in_words(broker, result, text)
-        case RoleChanged(code=code, broker=broker, text=text):
+        case RoleChanged(code=code, who=who, text=text):
             change = "" if code in _ROLES_IN_TEXT else f"{code.replace('_', ' ')}: "
-            return f"broker {broker}: {change}{text}"
+            return f"{who}: {change}{text}"
         case TopicChanged(code=code, topic=topic, text=text):
             return _TOPICS.get(code, "{0}: {1}").format(topic, text)
         case DeletionSent(topic=topic, broker=broker):

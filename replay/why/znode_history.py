@@ -32,7 +32,7 @@ from replay.stock_clusters.imported_log.events import (
 )
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.imported_log.state_events import apply
-from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Terms, find_znode
+from replay.stock_clusters.imports.terms import UNKNOWN_SESSION, Terms, find_znode
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
     CloseSession,
@@ -96,7 +96,7 @@ class ZnodeHistory:
         if isinstance(event, BrokerLogged):
             self._failures.logs(event, self.wall_ns)
         if isinstance(event, Transaction):
-            who = self._writer_name(event.session)
+            who = self._writer_name(event)
             for one in self._operations(event):
                 self._operation(one, event, who)
             self._terms.follow(event)
@@ -117,8 +117,16 @@ class ZnodeHistory:
             self._failures.elected(after.broker, after.epoch)
             self.requests.elected(after.broker)
             text = f"elected controller, epoch {after.epoch}"
-            other = before.broker if before is not None and _replaces(event) else NO_BROKER
-            self._add(RoleChanged, code="elected", broker=after.broker, text=text, other=other)
+            replaced = before if before is not None and _replaces(event) else None
+            self._add(
+                RoleChanged,
+                code="elected",
+                broker=after.broker,
+                is_kraft=after.is_kraft,
+                text=text,
+                other=NO_BROKER if replaced is None else replaced.broker,
+                is_other_kraft=replaced is not None and replaced.is_kraft,
+            )
 
     def stuck_controller(self) -> list[AnyFact]:
         """The fact that the controller is stuck after the last record, if it is."""
@@ -171,23 +179,28 @@ class ZnodeHistory:
         elif not isinstance(one, Delete) and (found := znodes.partition_of_state(path)):
             self._partition_state(path, found, one, who)
 
-    def _writer_name(self, session: int) -> str:
-        broker = self._terms.broker_of(session, self._state.tree)
-        return session_name(session) if broker == UNKNOWN_BROKER else f"broker {broker}"
+    def _writer_name(self, transaction: Transaction) -> str:
+        known = self._terms.name_of(transaction.session, self._state.tree)
+        begun = None if known else self._terms.elected(transaction)
+        return known or (begun.name if begun is not None else session_name(transaction.session))
 
     def _role_ends(self, transaction: Transaction | None, who: str) -> None:
         term = self._terms.current
         if term is None:
             return
-        is_own = transaction is not None and transaction.session == term.session
+        session = None if transaction is None else transaction.session
         if transaction is not None and isinstance(transaction.content, CloseSession):
             how = "expired" if transaction.cxid == 0 else "was closed by the broker"
             text = f"its ZooKeeper session {how}"
-        elif is_own:
+        elif session == UNKNOWN_SESSION:
+            text = f"{znodes.CONTROLLER} was deleted"
+        elif session == term.session:
             text = "it gave up the role"
         else:
             text = f"{znodes.CONTROLLER} was deleted by {who}, not by the controller"
-        self._add(RoleChanged, code="resigned", broker=term.broker, text=text)
+        self._add(
+            RoleChanged, code="resigned", broker=term.broker, is_kraft=term.is_kraft, text=text
+        )
 
     def _broker(self, broker: int, one: _Operation, transaction: Transaction | None) -> None:
         if isinstance(one, SetData):

@@ -46,8 +46,20 @@ class ClusterReader:
 
     async def broker_epoch(self, broker: int) -> int:
         """The broker epoch of a registered broker: the czxid of its registration."""
-        _, stat = await self._client.get(self._root + znodes.broker_path(broker))
+        return await self.czxid(znodes.broker_path(broker))
+
+    async def czxid(self, path: str) -> int:
+        """The zxid of the transaction that created a znode; 0 if the znode does not exist."""
+        try:
+            _, stat = await self._client.get(self._root + path)
+        except NoNode:
+            return 0
         return int(stat.created_zxid)
+
+    async def owner(self, path: str) -> int:
+        """The session that owns a znode; 0 for none."""
+        _, stat = await self._client.get(self._root + path)
+        return int(stat.ephemeral_owner)
 
     async def states(self, topic: str) -> dict[int, dict[str, Any]]:
         """The content of the state znode of every partition of a topic that has one."""

@@ -94,10 +94,14 @@ async def shadow_incident(
         await mix.run(cluster, rng, seconds)
         await bring_back(cluster)
         await asyncio.sleep(_QUIET_SECONDS)
-        return [await _outcome(one, versioned, stop_seconds) for one in shadows]
+        return [await outcome_of(one, versioned, stop_seconds) for one in shadows]
 
 
-async def _outcome(shadow: "ShadowProcess", versioned: Path, stop_seconds: float) -> ShadowOutcome:
+async def outcome_of(
+    shadow: "ShadowProcess", versioned: Path, stop_seconds: float = _STOP_SECONDS
+) -> ShadowOutcome:
+    """Stop a shadow. `versioned` has the transaction logs of its ZooKeeper. Raises
+    ShadowTimeout."""
     status = await shadow.stop(stop_seconds)
     summary, messages = shadow.summary(), shadow.messages()
     sessions = {int(one["session"], 16) for one in messages if "session" in one}

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from controller.core.api_requests.alter_partition import ProposedState
 from controller.core.api_requests.reassignments import ReassignmentTarget
+from replay.names import controller_name
 from replay.stock_clusters.zookeeper_log.damage import FileDamage
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
@@ -153,7 +154,8 @@ class DecisionObserved(_Event, frozen=True, tag="observed"):
 
     `what` is one of imports.decisions.KINDS. `broker` is the broker of the session (-1: unknown),
     `epoch` the controller epoch of its term (0: unknown). `error` is ZooKeeper's code if the
-    transaction was refused, else 0. `warm`: the term began before the log.
+    transaction was refused, else 0. `warm`: the term began before the log. `is_kraft`: `broker` is
+    the id of a KRaft controller.
     """
 
     zxid: int
@@ -162,6 +164,12 @@ class DecisionObserved(_Event, frozen=True, tag="observed"):
     epoch: int
     error: int
     warm: bool
+    is_kraft: bool = False
+
+    @property
+    def who(self) -> str:
+        """The controller."""
+        return controller_name(self.broker, is_kraft=self.is_kraft)
 
 
 class RequestInferred(_Event, frozen=True, tag="request_inferred"):

@@ -297,7 +297,8 @@ class DecisionClassifier:
             broker = term.broker
         epoch = 0 if term is None else term.epoch
         is_warm = self._terms.is_warm and (what != "election" or error != 0)
-        return DecisionObserved(transaction.zxid, what, broker, epoch, error, is_warm)
+        is_kraft = term is not None and term.is_kraft
+        return DecisionObserved(transaction.zxid, what, broker, epoch, error, is_warm, is_kraft)
 
     def _in_kafka(self, path: str) -> str:
         """A path without the chroot; "" if it is outside of it."""

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from controller.core.events import ANSWERS, REFUSES, SILENT
 from replay.cluster_view.views import PartitionView
-from replay.description.phrases import broker_list
+from replay.description.phrases import broker_list, capitalized
 from replay.times import iso_time
 from replay.why.facts import AddressProbed, AnyFact, BrokerChanged, Fact, StateWritten
 from replay.why.history import FactHistory
@@ -62,7 +62,7 @@ def pending_deletions(history: FactHistory, view: PartitionView) -> str:
         if one.partition == view.name and (one.is_late or not view.is_being_reassigned)
     ]
     texts = [pending_deletion(one.broker, is_live=one.is_live) for one in found]
-    return "".join(f" {text[0].upper()}{text[1:]}." for text in texts)
+    return "".join(f" {capitalized(text)}." for text in texts)
 
 
 def event_and_time(fact: Fact) -> str:

@@ -323,7 +323,7 @@ def _failover_clause(history: FactHistory, one: StateWritten) -> str:
         if isinstance(role, RoleChanged) and (role.code, role.epoch) == ("elected", one.epoch)
     )
     role = last(of_term, RoleChanged)
-    since = f" of broker {role.broker}, controller since event {role.seq}," if role else ""
+    since = f" of {role.who}, controller since event {role.seq}," if role else ""
     return f"; the failover of term {one.epoch}{since} elected {one.after.leader}"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from controller.core import znodes
 from replay.cluster_view.views import NO_BROKER
+from replay.description.phrases import capitalized
 from replay.why.explanations.finding import event_and_time
 from replay.why.facts import RoleChanged
 
@@ -16,13 +17,11 @@ def successor_sentence(
     if not followed:
         if ended is None or ended.other == NO_BROKER:
             return ""
-        return f" Broker {ended.other} had taken over; this log does not have its term."
+        return f" {capitalized(ended.other_name)} had taken over; this log does not have its term."
     one = min(followed, key=lambda each: each.epoch)
     missing = f", after {_between(term, one)}" if one.epoch > term + 1 else ""
-    return (
-        f" Broker {one.broker} took over with term {one.epoch} at {event_and_time(one)}{missing}, "
-        f"by {_write(one)}."
-    )
+    who, at = capitalized(one.who), event_and_time(one)
+    return f" {who} took over with term {one.epoch} at {at}{missing}, by {_write(one)}."
 
 
 def predecessor_sentence(elections: Sequence[RoleChanged], begun: RoleChanged) -> str:
@@ -30,14 +29,14 @@ def predecessor_sentence(elections: Sequence[RoleChanged], begun: RoleChanged) -
     if it is the first controller."""
     before = [one for one in elections if one.epoch < begun.epoch]
     one = max(before, key=lambda each: each.epoch) if before else None
-    who, write = f"Broker {begun.broker}", _write(begun)
+    who, write = capitalized(begun.who), _write(begun)
     if one is not None and one.epoch == begun.epoch - 1:
-        return f" {who} replaced broker {one.broker} (term {one.epoch}) with {write}."
+        return f" {who} replaced {one.who} (term {one.epoch}) with {write}."
     if begun.other != NO_BROKER:
-        return f" {who} replaced broker {begun.other} (term {begun.epoch - 1}) with {write}."
+        return f" {who} replaced {begun.other_name} (term {begun.epoch - 1}) with {write}."
     if one is not None:
         between = f", after {_between(one.epoch, begun)}"
-        return f" {who} replaced broker {one.broker} (term {one.epoch}){between}, with {write}."
+        return f" {who} replaced {one.who} (term {one.epoch}){between}, with {write}."
     if begun.epoch > 1:
         term = begun.epoch - 1
         return f" {who} followed term {term}, which this log does not have, with {write}."
@@ -55,17 +54,15 @@ def unseen_term(elections: Sequence[RoleChanged], term: int) -> str:
     known = other.other if other.epoch == term + 1 else NO_BROKER
     if not before and known == NO_BROKER:
         return ""
-    whose = f"broker {known}, which does not write these logs"
+    whose = f"{other.other_name}, which does not write these logs"
     if known == NO_BROKER:
         whose = "a controller that does not write these logs, such as a broker of the cluster"
     text = f"Term {term} was that of {whose}."
     if before:
         one = max(before, key=lambda each: each.epoch)
-        text += (
-            f" Before it, broker {one.broker} had term {one.epoch}, since {event_and_time(one)}."
-        )
+        text += f" Before it, {one.who} had term {one.epoch}, since {event_and_time(one)}."
     return (
-        f"{text} Broker {other.broker} took over with term {other.epoch} "
+        f"{text} {capitalized(other.who)} took over with term {other.epoch} "
         f"at {event_and_time(other)}, by {_write(other)}."
     )
 
@@ -74,7 +71,7 @@ def _between(term: int, begun: RoleChanged) -> str:
     """The terms between a term and a later one."""
     first, last = term + 1, begun.epoch - 1
     if first == last:
-        whose = "another controller" if begun.other == NO_BROKER else f"broker {begun.other}"
+        whose = "another controller" if begun.other == NO_BROKER else begun.other_name
         return f"term {first} of {whose}"
     return f"terms {first} to {last} of other controllers"
 
@@ -83,6 +80,6 @@ def _write(elected: RoleChanged) -> str:
     """The write that made a broker the controller."""
     what = f"created {znodes.CONTROLLER}"
     if elected.other != NO_BROKER:
-        what = f"deleted {znodes.CONTROLLER} of broker {elected.other}, created it again"
+        what = f"deleted {znodes.CONTROLLER} of {elected.other_name}, created it again"
     write = f"command {elected.command}, which" if elected.command else "the write that"
     return f"{write} {what} and set {znodes.CONTROLLER_EPOCH} to {elected.epoch}"

@@ -4,6 +4,7 @@ from typing import Final
 
 from controller.core.triggers import Expire
 from replay.cluster_view.views import NO_BROKER
+from replay.description.phrases import capitalized
 from replay.why.explanations.finding import Finding, event_and_time, last
 from replay.why.explanations.takeover import predecessor_sentence, successor_sentence, unseen_term
 from replay.why.facts import AnyFact, NoticeIssued, RoleChanged, SessionChanged
@@ -28,10 +29,10 @@ def explain_term(history: FactHistory) -> Finding:
     if begun is None and ended is None:
         return Finding(_without_controller(history, roles), [*roles])
     facts = _facts(history, begun, ended)
-    who = (ended or begun or roles[0]).broker
+    who = (ended or begun or roles[0]).who
     if ended is not None:
         when, reason = event_and_time(ended), _reason_of_end(history, ended)
-        first = f"Term {wanted} of broker {who} ended at {when}: {reason}."
+        first = f"Term {wanted} of {who} ended at {when}: {reason}."
         if begun is not None:
             first += f" It had begun at {event_and_time(begun)}." + predecessor_sentence(
                 elections, begun
@@ -40,11 +41,11 @@ def explain_term(history: FactHistory) -> Finding:
         return Finding(first, facts)
     assert begun is not None, "one of the two is there"
     why = _why_elected(roles, begun)
-    first = f"Broker {who} is controller of term {wanted} since {event_and_time(begun)}{why}."
+    first = f"{capitalized(who)} is controller of term {wanted} since {event_and_time(begun)}{why}."
     unseen_end = _unseen_end(history, elections, begun)
     if unseen_end:
         when = event_and_time(begun)
-        first = f"Broker {who} became controller of term {wanted} at {when}{why}.{unseen_end}"
+        first = f"{capitalized(who)} became controller of term {wanted} at {when}{why}.{unseen_end}"
     first += predecessor_sentence(elections, begun) + successor_sentence(
         elections, None, begun.epoch
     )
@@ -68,17 +69,15 @@ def _why_elected(roles: list[RoleChanged], begun: RoleChanged) -> str:
         return why
     one = before[-1]
     is_gap = begun.epoch > one.epoch + 1
-    between = ", and another broker had held the role since" if is_gap else ""
-    return (
-        f"{why}; term {one.epoch} of broker {one.broker} had ended at event {one.seq}: {one.text}"
-        f"{between}"
-    )
+    between = ", and another controller had held the role since" if is_gap else ""
+    return f"{why}; term {one.epoch} of {one.who} had ended at event {one.seq}: {one.text}{between}"
 
 
 def _without_controller(history: FactHistory, roles: list[RoleChanged]) -> str:
     holder = history.cluster.controller
     if holder.broker != NO_BROKER:
-        return f"Broker {holder.broker} is controller of term {holder.epoch} since before this log."
+        who = capitalized(holder.name)
+        return f"{who} is controller of term {holder.epoch} since before this log."
     found = last(roles, RoleChanged)
     if found is None:
         return "No broker has been controller in this log."

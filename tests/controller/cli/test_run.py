@@ -23,7 +23,7 @@ from tools.lab.ports import free_port
 from tools.lab.refold import run
 
 WAITING = (
-    f"/controller holds this daemon's id {OWN_ID}: waiting up to 4 s for the session of "
+    f"/controller holds this daemon's id {OWN_ID}: waiting up to 6 s for the session of "
     "its previous run to expire"
 )
 

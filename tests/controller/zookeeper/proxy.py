@@ -31,7 +31,14 @@ class Proxy:
         if self._is_cut:
             writer.transport.abort()
             return
+        await self.forward(reader, writer)
+
+    async def forward(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, read: bytes = b""
+    ) -> None:
+        """Forward a connection, of which some bytes were read already."""
         there, back = await asyncio.open_connection("127.0.0.1", self._target_port)
+        back.write(read)
         self._writers |= {writer, back}
         await asyncio.gather(self._pass_on(reader, back), self._pass_on(there, writer))
         self._writers -= {writer, back}
@@ -48,9 +55,9 @@ class Proxy:
 
 
 @asynccontextmanager
-async def proxy_to(port: int) -> AsyncIterator[Proxy]:
+async def proxy_to(port: int, kind: type[Proxy] = Proxy) -> AsyncIterator[Proxy]:
     """A proxy to a server on this machine."""
-    proxy = Proxy(port)
+    proxy = kind(port)
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
     host, own_port = server.sockets[0].getsockname()[:2]
     proxy.address = f"{host}:{own_port}"

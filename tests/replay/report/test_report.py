@@ -114,6 +114,16 @@ def test_outage_of_which_the_log_shows_no_end_is_not_said_to_last() -> None:
     assert "on; the log shows the cluster for 2.038 s more" in text
 
 
+def test_lanes_name_a_kraft_controller() -> None:
+    lanes = _report(INCIDENTS / "migration-left").lanes
+    (terms,) = (one for one in lanes if one.name == "controller terms")
+    assert [one.text for one in terms.spans] == [
+        "broker 1, epoch 10",
+        "KRaft controller 3000, epoch 11",
+    ]
+    assert any("KRaft controller 3000" in one.name for one in lanes if one.group == "session")
+
+
 def test_findings_at_the_end_are_those_of_why_unhealthy() -> None:
     path = INCIDENTS / "cancellation-failover"
     with open_log(path) as log:

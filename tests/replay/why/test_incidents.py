@@ -174,8 +174,8 @@ def test_why_explains_an_expired_session_of_a_paused_daemon(incident: IncidentOf
     )
     begun = last(asked(log), "failover completed").seq
     assert plain(asked(log, begun).answer).endswith(
-        ", and another broker had held the role since. Broker 1000 replaced broker 2 (term 3) with "
-        "command 54.0, which deleted /controller of broker 2, created it again and set "
+        ", and another controller had held the role since. Broker 1000 replaced broker 2 (term 3) "
+        "with command 54.0, which deleted /controller of broker 2, created it again and set "
         "/controller_epoch to 4."
     )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from controller.core import znodes
+from controller.core.values import ANY_VERSION
 from replay.errors import ReplayError
 from replay.logs.open_log import open_log
 from replay.times import nanoseconds_of
@@ -14,7 +15,7 @@ from replay.why.explain import explain_terms
 from replay.why.explanations.explanation import Explanation
 from replay.why.runs import all_parts_of, logs_of, open_runs
 from replay.why.subject import Subject
-from replay.world.requests import Create
+from replay.world.requests import Create, Delete
 from tests.controller.core.cluster import Cluster
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, plain
@@ -68,6 +69,20 @@ def test_daemon_that_lost_the_role_names_the_controller_that_it_found(tmp_path: 
     answer = asked(write_log(tmp_path / "log", cluster), term=1)
     assert "another controller was found" in answer.answer
     assert answer.answer.endswith(" Broker 2 had taken over; this log does not have its term.")
+
+
+def test_daemon_that_lost_the_role_in_a_migration_names_the_kraft_controller(
+    tmp_path: Path,
+) -> None:
+    cluster = Cluster(1, 2).start()
+    kraft = b'{"version":2,"brokerid":3000,"timestamp":"1","kraftControllerEpoch":5}'
+    cluster.ask(Delete(znodes.CONTROLLER, ANY_VERSION))
+    cluster.ask(Create(znodes.CONTROLLER, kraft))
+    cluster.run()
+    answer = asked(write_log(tmp_path / "log", cluster), term=1).answer
+    assert answer.endswith(
+        " KRaft controller 3000 had taken over; this log does not have its term."
+    )
 
 
 def test_term_that_a_crash_of_the_daemon_ended_is_not_said_to_last(tmp_path: Path) -> None:

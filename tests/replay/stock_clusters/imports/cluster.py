@@ -102,11 +102,12 @@ class Cluster:
         path = f"/brokers/ids/{broker}"
         assert self.does(broker, create(path, ephemeral=True), SetData(path, b"{}", 1)) is None
 
-    def elect(self, broker: int, epoch: int = 1) -> Any:
-        """Makes a broker the controller."""
+    def elect(self, broker: int, epoch: int = 1, *, kraft_epoch: int = -1) -> Any:
+        """Makes a broker the controller, or a KRaft controller with an epoch of KRaft."""
         self._version = epoch
-        content = b'{"version":2,"brokerid":%d,"timestamp":"0","kraftControllerEpoch":-1}' % broker
-        controller = create("/controller", content, ephemeral=True)
+        content = b'{"version":2,"brokerid":%d,"timestamp":"0","kraftControllerEpoch":%d}'
+        is_ephemeral = kraft_epoch < 0
+        controller = create("/controller", content % (broker, kraft_epoch), ephemeral=is_ephemeral)
         return self.does(broker, controller, SetData(EPOCH, b"%d" % epoch, epoch))
 
     def end_session(self, broker: int) -> Any:

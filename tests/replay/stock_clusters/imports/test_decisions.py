@@ -53,6 +53,29 @@ def test_broker_of_an_election_is_that_of_its_registration() -> None:
     assert unregistered.does(2, content, SetData(EPOCH, b"1", 1)).broker == 3
 
 
+def test_decisions_of_a_kraft_controller_are_marked() -> None:
+    """Refused ones, too."""
+    cluster = Cluster()
+    cluster.elect(1)
+    assert not cluster.guarded(1, Delete(STATE)).is_kraft
+    cluster.does(1, Delete("/controller"))
+    assert cluster.elect(3000, 2, kraft_epoch=5).is_kraft
+    found = cluster.guarded(3000, Delete(STATE))
+    assert (found.who, found.epoch) == ("KRaft controller 3000", 2)
+    assert cluster.does(3000, *FENCED).is_kraft
+
+
+def test_term_of_a_kraft_controller_lasts_beyond_its_session() -> None:
+    """Its /controller is persistent."""
+    cluster = Cluster()
+    cluster.elect(3000, kraft_epoch=5)
+    cluster.end_session(3000)
+    assert cluster.terms.current is not None
+    assert cluster.terms.current.name == "KRaft controller 3000"
+    cluster.does(0, Delete("/controller"))
+    assert cluster.terms.current is None
+
+
 def test_registration_is_not_an_election() -> None:
     cluster = Cluster()
     path = "/brokers/ids/1"

@@ -347,9 +347,9 @@ def test_why_reports_that_another_controller_held_the_role(
     cluster.run()
     cluster.leave_role(session)
     assert first(cluster, tmp_path).endswith(
-        ", and another broker had held the role since. Broker 1000 replaced broker 1000 (term 1), "
-        "after term 2 of another controller, with command 55.0, which created /controller and set "
-        "/controller_epoch to 3."
+        ", and another controller had held the role since. Broker 1000 replaced broker 1000 (term "
+        "1), after term 2 of another controller, with command 55.0, which created /controller and "
+        "set /controller_epoch to 3."
     )
 
 
