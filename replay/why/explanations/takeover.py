@@ -62,7 +62,8 @@ def unseen_term(elections: Sequence[RoleChanged], term: int) -> str:
     if before:
         one = max(before, key=lambda each: each.epoch)
         text += (
-            f" Before it, broker {one.broker} had term {one.epoch}, since {event_and_time(one)}."
+            f" Before it, broker {one.broker} had term {one.epoch}, which began at "
+            f"{event_and_time(one)}."
         )
     return (
         f"{text} Broker {other.broker} took over with term {other.epoch} "

@@ -40,10 +40,10 @@ def explain_term(history: FactHistory) -> Finding:
         return Finding(first, facts)
     assert begun is not None, "one of the two is there"
     why = _why_elected(roles, begun)
-    first = f"Broker {who} is controller of term {wanted} since {event_and_time(begun)}{why}."
+    when = event_and_time(begun)
+    first = f"Broker {who} has been controller of term {wanted} since {when}{why}."
     unseen_end = _unseen_end(history, elections, begun)
     if unseen_end:
-        when = event_and_time(begun)
         first = f"Broker {who} became controller of term {wanted} at {when}{why}.{unseen_end}"
     first += predecessor_sentence(elections, begun) + successor_sentence(
         elections, None, begun.epoch
@@ -78,7 +78,10 @@ def _why_elected(roles: list[RoleChanged], begun: RoleChanged) -> str:
 def _without_controller(history: FactHistory, roles: list[RoleChanged]) -> str:
     holder = history.cluster.controller
     if holder.broker != NO_BROKER:
-        return f"Broker {holder.broker} is controller of term {holder.epoch} since before this log."
+        return (
+            f"Broker {holder.broker} has been controller of term {holder.epoch} since before this "
+            "log begins."
+        )
     found = last(roles, RoleChanged)
     if found is None:
         return "No broker has been controller in this log."

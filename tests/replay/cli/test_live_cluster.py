@@ -1,4 +1,4 @@
-"""What commands read of a live cluster."""
+"""Reads of a live cluster by commands."""
 
 import pytest
 

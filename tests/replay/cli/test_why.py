@@ -42,7 +42,7 @@ def lines(result: Result) -> list[str]:
 
 def test_first_line_is_the_answer_followed_by_the_causes(log: Path) -> None:
     first, blank, newest, *more = lines(refold("why", log, "--partition", "t-0"))
-    assert first.startswith("t-0 is offline since event ")
+    assert first.startswith("t-0 has been offline since event ")
     assert blank == ""
     number = newest.split()[0]
     assert number.isdecimal()
