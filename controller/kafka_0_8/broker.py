@@ -1,4 +1,5 @@
-"""What all procedures of a broker work with: its partitions, and the commands that it issues."""
+"""The state that all procedures of a broker share: its partitions, and the commands that it
+issues."""
 
 from collections import deque
 from collections.abc import Callable, Sequence

@@ -194,8 +194,8 @@ class ConformanceChecker:
         return self._known
 
     def _judge_known(self) -> None:
-        """Judge the log so far: after its last transaction, ZooKeeper's state is unknown. What the
-        fold decides later is undecided."""
+        """Judge the log so far: after its last transaction, ZooKeeper's state is unknown. Later
+        decisions of the fold are undecided."""
         for one in self._controllers.values():
             self._end(one, self.index.last_transaction, self.index.coverage.known_ms)
         self._compare_requests()

@@ -167,7 +167,7 @@ class Report(LogExtent, kw_only=True):
     changes: list[ClusterChange]
     futures: PointOfNoReturn | None = None
     differing: list[DifferingDecision] = field(default_factory=list)
-    """What `refold diff` found."""
+    """The findings of `refold diff`."""
     shift_ns: int = 0
     """How much later this log begins than the one that it is aligned with, or than the first log of
     its run; negative: earlier."""

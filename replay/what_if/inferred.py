@@ -66,8 +66,8 @@ def _requests(
     now: PartitionSnapshot,
     running: dict[int, None],
 ) -> Iterator[ExternalCause]:
-    """What one change shows. An election of the preferred leader may also be the controller's own
-    rebalance, so it happens in every future."""
+    """The inputs that one change shows. An election of the preferred leader may also be the
+    controller's own rebalance, so it happens in every future."""
     name, at_ms = change.name, change.at_ms
     target = now.assignment.target
     if is_unclean(was, now):

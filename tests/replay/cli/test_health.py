@@ -358,7 +358,7 @@ def test_topic_that_zookeeper_does_not_have_is_named(zookeeper: ZooKeeperServer)
     anyio.run(make_topic, zookeeper, "/other")
     found = health("--zookeeper", connect, "--topic", "nosuch")
     assert (found.exit_code, found.stdout) == (2, "")
-    absent = f"ZooKeeper at {connect}: the cluster has no topic nosuch; there are t"
+    absent = f"ZooKeeper at {connect}: the cluster has no topic nosuch; topics: t"
     assert absent in found.stderr
 
 

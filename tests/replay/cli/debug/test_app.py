@@ -226,7 +226,7 @@ async def test_why_explains_a_subject_that_is_typed_or_chosen_with_the_keys() ->
         assert "Broker 1 is registered" in terminal.text
         for name, refused in (
             ("broker x", "broker x: x is not the id of a broker"),
-            ("nosuch", "no topic nosuch at event 72; there are moved, orders"),
+            ("nosuch", "no topic nosuch at event 72; topics: moved, orders"),
             ("orders-9", "no partition orders-9 at event 72"),
         ):
             await terminal.enter("w", name)

@@ -451,13 +451,13 @@ def test_log_of_another_core_that_cannot_be_folded_is_an_error(
 def test_unknown_partition_or_topic_is_an_error(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match=r"no partition t-9 at event \d+; topic t has 0"):
         why(cluster, tmp_path, topic="t", partition=9)
-    with pytest.raises(ReplayError, match=r"no topic x at event \d+; there are t"):
+    with pytest.raises(ReplayError, match=r"no topic x at event \d+; topics: t"):
         why(cluster, tmp_path, topic="x", partition=0)
 
 
 def test_unknown_broker_is_an_error(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(
-        ReplayError, match=r"no broker 9 at event \d+; there are 1,2,3[.] .* event with --at"
+        ReplayError, match=r"no broker 9 at event \d+; brokers: 1,2,3[.] .* event with --at"
     ):
         why(cluster, tmp_path, broker=9)
 
