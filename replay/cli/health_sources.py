@@ -153,8 +153,8 @@ def _connection_problem(found: DaemonStatus) -> str:
     if session is None or session.is_connected:
         return ""
     return (
-        f"The daemon has no connection to ZooKeeper ({session.fault}) and decides nothing: what "
-        "follows is what it last knew."
+        f"The daemon has no connection to ZooKeeper ({session.fault}) and decides nothing: this "
+        "is the last state that it knew."
     )
 
 

@@ -153,8 +153,7 @@ class _Worker(NamedTuple):
 class _Pool:
     """The worker processes.
 
-    Each has its own pipe for messages: what a worker that is killed has begun to write is lost, and
-    nothing else.
+    Each has its own pipe for messages: if a worker is killed, only its unfinished message is lost.
     """
 
     def __init__(self, work: _WorkOf) -> None:

@@ -271,7 +271,7 @@ class _ChangeApplier:
 
 
 _ENDS_AFTER_MS: Final = 3_000
-"""How much later a continuation ends than the log: what was happening then ends, too."""
+"""How much later a continuation ends than the log: pending operations end, too."""
 
 _SETTLES_MS: Final = 5_000
 """How long a continuation goes on after the last change, if the log ends before."""
