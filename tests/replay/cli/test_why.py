@@ -102,7 +102,7 @@ def test_referenced_command_is_in_the_log(log: Path) -> None:
         (("--partition", "t-9"), "no partition t-9 at event"),
         (("--partition", "x-0"), "no topic x at event"),
         (("--reassignment", "t-7"), "topic t has 0"),
-        (("--topic", "x"), "there are t"),
+        (("--topic", "x"), "topics: t"),
     ],
 )
 def test_unknown_subject_is_an_error(log: Path, arguments: tuple[str, str], text: str) -> None:
