@@ -17,12 +17,12 @@ def did_you_mean(
     return f"did you mean {' or '.join(similar)}?" if similar else ""
 
 
-def there_are(name: str, known: Iterable[str], shown: int | None = _SHOWN) -> str:
+def there_are(kind: str, name: str, known: Iterable[str], shown: int | None = _SHOWN) -> str:
     """The end of a message about an unknown name: the question of `did_you_mean`, then at most
-    `shown` of the names that exist (None: all of them)."""
+    `shown` of the names that exist (None: all of them), after their `kind` in the plural."""
     names = sorted(known)
     question = did_you_mean(name, names)
     left = len(names[shown:]) if shown is not None else 0
     more = f" and {left} more" if left else ""
-    exist = f"there are {', '.join(names[:shown]) or 'none'}{more}"
-    return f"{question} {exist}" if question else exist
+    exist = f"{kind}: {', '.join(names[:shown]) or 'none'}{more}"
+    return f"{question} {exist[0].upper()}{exist[1:]}" if question else exist

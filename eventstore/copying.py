@@ -16,8 +16,8 @@ def copy_log(source: Path, target: Path, copied: Copied = lambda done, total: No
     """Copy a log (a folder or one segment) and its snapshots to the folder `target`; return the new
     segments. Each segment is copied as of one moment. `verify` can then check the copy.
 
-    The copy is complete or absent: its files have other names until all of them are on disk. What
-    an interrupted copy left there is replaced.
+    The copy is complete or absent: its files have other names until all of them are on disk. Files
+    of an interrupted copy are replaced.
 
     Raises LogExists if `target` contains a log, LogExposed, and the errors of reading and writing.
     """

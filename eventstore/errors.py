@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 PUT_A_COPY = "replace the file with an intact copy"
-"""What to do about a damaged file."""
+"""The advice about a damaged file."""
 
 
 class LogError(Exception):

@@ -134,7 +134,7 @@ def _stored_tip(segment: Segment) -> Tip:
 
 
 def _file_faults(segment: Segment) -> Iterator[str]:
-    """What SQLite finds in the parts that contain no records: its trees and the commands' index."""
+    """SQLite's findings in the parts that contain no records: its trees and the commands' index."""
     for (finding,) in segment.query("pragma integrity_check(3)"):
         if finding != "ok":
             yield f"SQLite reports: {finding}"

@@ -59,7 +59,7 @@ def check_write_ahead(wal: Path) -> None:
 
 
 def _corruption_error(wal: Path, what: str) -> LogCorrupt:
-    text = f"it was changed, and what was stored after it cannot be read: {PUT_A_COPY}"
+    text = f"it was changed, and all later records cannot be read: {PUT_A_COPY}"
     return LogCorrupt(wal, text, f"{what} in {wal.name}")
 
 

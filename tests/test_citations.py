@@ -151,7 +151,7 @@ def docstrings_of(module: ast.Module) -> Iterator[ast.Constant]:
 
 
 def cited_in(file: str, text: str) -> Iterator[str]:
-    """What is in backticks in the prose of a Markdown page, and in docstrings and comments."""
+    """The texts in backticks in the prose of a Markdown page, and in docstrings and comments."""
     if file.endswith(".md"):
         prose = re.sub(r"(?ms)^ *```.*?^ *```$", "", text)
     else:

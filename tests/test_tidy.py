@@ -355,7 +355,7 @@ def test_queues_that_io_fills_are_bounded() -> None:
 
 
 def test_each_sleep_in_tests_has_a_comment_with_the_reason() -> None:
-    """For example, that a session expires meanwhile. What code signals or leaves is awaited."""
+    """For example, that a session expires meanwhile. Tests await signals and lasting states."""
     bare = []
     for module in modules("tests"):
         lines = module.read_text(encoding="utf-8").splitlines()

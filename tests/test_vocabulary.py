@@ -80,6 +80,14 @@ _TEXTS_MIN: Final = 3
 _PRONOUN: Final = re.compile(
     r"test_(?:it|its|they|them|their|that|those|these|this|so|others?|there|what|who|whose)_"
 )
+_WITHOUT_SUBJECT: Final = re.compile(r"(?:It|They|That|Those|What|Who|Whose)\s")
+"""The beginning of a docstring whose subject is a clause, or is only in the name of a function."""
+_CLAUSE_AS_SUBJECT: Final = re.compile(
+    r"(?:\A|(?<=[.:!?]\s)|(?<=\n\n)|(?<=[-|]\s))\s*(?:What|Who)\s(?:[^.?!|\n]|\n(?!\n))*\."
+)
+"""A sentence, no question, that begins with a clause: "What arrives waits."."""
+_CLAUSES_ALLOWED: Final = ("CHANGELOG.md", "controller/core/metric_table.py", "docs/metrics.md")
+"""Entries of earlier versions, and a metric of the core, with its row in the page."""
 _NAME: Final = re.compile(
     r"tells?|told|telling|anew|beside|mend(?:s|ed|ing)?|(?:some|any|no|every)body", re.IGNORECASE
 )
@@ -128,9 +136,10 @@ def is_checked(file: str) -> bool:
 _HERE: Final = str(Path(__file__).relative_to(ROOT))
 
 
-def prose_of(file: str) -> Iterator[Prose]:
+@cache
+def prose_of(file: str) -> tuple[Prose, ...]:
     """The prose of a file."""
-    yield from prose_in(file, (ROOT / file).read_text(encoding="utf-8"))
+    return tuple(prose_in(file, (ROOT / file).read_text(encoding="utf-8")))
 
 
 def prose_in(file: str, text: str) -> Iterator[Prose]:
@@ -172,6 +181,43 @@ def replaceable(prose: Prose) -> Iterator[str]:
 @pytest.mark.timeout(300)  # It reads every file.
 def test_prose_uses_the_words_of_the_field() -> None:
     found = [line for file in files() for prose in prose_of(file) for line in replaceable(prose)]
+    assert not found, "\n" + "\n".join(found)
+
+
+def clauses_as_subjects(prose: Prose) -> Iterator[str]:
+    """Each sentence whose subject is a clause, as `file:line: sentence`."""
+    for found in _CLAUSE_AS_SUBJECT.finditer(prose.text):
+        line = prose.line + prose.text.count("\n", 0, found.start())
+        yield f"{prose.file}:{line}: {' '.join(found[0].split())}"
+
+
+@pytest.mark.timeout(300)  # It reads every file.
+def test_sentences_have_no_clause_as_their_subject() -> None:
+    found = [
+        line
+        for file in files()
+        if file.endswith((".py", ".md")) and file not in _CLAUSES_ALLOWED
+        for prose in prose_of(file)
+        for line in clauses_as_subjects(prose)
+    ]
+    assert not found, "\n" + "\n".join(found)
+
+
+def docstrings_without_subject(file: str, text: str) -> Iterator[str]:
+    """Each docstring of a module, class, function or value that does not name its subject."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(said))) if _WITHOUT_SUBJECT.match(said):
+                yield f"{file}:{node.lineno}: {said.splitlines()[0]}"
+
+
+def test_docstrings_name_their_subject() -> None:
+    found = [
+        line
+        for file in files()
+        if file.endswith(".py")
+        for line in docstrings_without_subject(file, (ROOT / file).read_text(encoding="utf-8"))
+    ]
     assert not found, "\n" + "\n".join(found)
 
 
@@ -253,6 +299,26 @@ def test_classes_are_named_for_what_they_hold() -> None:
 def test_words_to_replace_are_found_in_prose(text: str, words: list[str]) -> None:
     prose = Prose("docs/index.md", 1, _blank(_CODE, text))
     assert [line.split("'")[1] for line in replaceable(prose)] == words
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("A process stops. What arrives\nwaits.", ["What arrives waits."]),
+        ("Who can read it has it. It has a name.", ["Who can read it has it."]),
+        ("- What is left out is counted.", ["What is left out is counted."]),
+        ("What is left out? It says what is left.", []),
+    ],
+)
+def test_clauses_as_subjects_are_found_in_prose(text: str, sentences: list[str]) -> None:
+    found = clauses_as_subjects(Prose("docs/index.md", 1, text))
+    assert [line.split(": ", 1)[1] for line in found] == sentences
+
+
+def test_docstring_that_begins_with_a_pronoun_or_a_clause_is_found() -> None:
+    text = 'A = 1\n"""It is a number."""\n\ndef f():\n    """What f returns."""\n    """A value."""'
+    found = [line.split(": ", 1)[1] for line in docstrings_without_subject("new.py", text)]
+    assert found == ["It is a number.", "What f returns."]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the front asks the daemon to answer Metadata and DescribeCluster, and the answer.
+"""The front's request to the daemon about Metadata and DescribeCluster, and the daemon's answer.
 
 A broker answers these requests for its own clients. Where a request cannot be forwarded because a
 broker would not know the client, the daemon answers from what the controller knows.

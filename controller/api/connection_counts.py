@@ -1,4 +1,4 @@
-"""What the connections of one listener have been through since the front process began."""
+"""Counts of the connections of one listener since the front process began."""
 
 from collections.abc import Iterable
 from typing import Final, Literal

@@ -15,7 +15,7 @@ class EndpointSecurity(Struct, frozen=True, kw_only=True):
     mechanisms: tuple[str, ...] = ()
     users: dict[str, Password] = {}
     token_rules: TokenRules = TokenRules()
-    """What tokens of OAUTHBEARER need."""
+    """The requirements for tokens of OAUTHBEARER."""
     principal_rules: str = "DEFAULT"
     receive_bytes_max: int = 524_288
     """sasl.server.max.receive.size: size of one request before the login is complete."""

@@ -48,7 +48,7 @@ class BrokerLogin(NamedTuple):
 
     @property
     def principal(self) -> str:
-        """Who brokers take refold for."""
+        """The principal under which brokers see refold."""
         user = self.token.subject if isinstance(self.token, UnsecuredToken) else self.user
         return f"User:{user}"
 

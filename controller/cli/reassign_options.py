@@ -139,7 +139,11 @@ class _Options(TypedDict):
         ),
     ]
     additional: Annotated[
-        bool, _flag("additional", "Over --bootstrap-server: start even if others are in progress.")
+        bool,
+        _flag(
+            "additional",
+            "With --bootstrap-server: start although other reassignments are in progress.",
+        ),
     ]
     preserve_throttles: Annotated[bool, _flag("preserve-throttles", "Do not clear throttles.")]
     timeout: Annotated[

@@ -1,4 +1,4 @@
-"""Who may do what, by Kafka's ACLs: the rules of AclAuthorizer (KIP-11, KIP-290)."""
+"""Authorization by Kafka's ACLs: the rules of AclAuthorizer (KIP-11, KIP-290)."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -28,7 +28,7 @@ Acls = dict[ResourcePattern, tuple[Acl, ...]]
 
 
 class Resource(NamedTuple):
-    """What an operation needs: a topic, or the cluster."""
+    """The resource of an operation: a topic, or the cluster."""
 
     type: str
     name: str

@@ -36,7 +36,8 @@ class QuotaEntity(NamedTuple):
 
 
 class TokenBucket(Struct):
-    """What a client may still do at once. It is negative after the client did more."""
+    """The partition mutations that a client may still make at once; negative after more than
+    that."""
 
     tokens: int
     updated_ms: int
@@ -67,7 +68,7 @@ class MutationQuotas:
             self.rates.pop(entity, None)
 
     def owner(self, user: str, client_id: str) -> QuotaEntity:
-        """Whose bucket a request uses, by the most specific quota
+        """The owner of the bucket that a request uses, by the most specific quota
         (DefaultQuotaCallback.quotaMetricTags)."""
         user = sanitized(user)
         client = sanitized(client_id)

@@ -1,5 +1,5 @@
-"""What a failover or the start of a broker sends about a topic whose brokers are all live: the
-replicas on each broker, and the entries of the requests.
+"""The content of the requests of a failover or a broker's start about a topic whose brokers are all
+live: the replicas on each broker, and the entries of the requests.
 
 A standby prepares topics before its take-over, and an idle controller before a broker starts; then
 they are only joined. The entries of a topic are one object, so that they can also be encoded before

@@ -1,4 +1,4 @@
-"""What a standby knows of ZooKeeper, so that its take-over reads little (docs/standby.md).
+"""A standby's knowledge of ZooKeeper, so that its take-over reads little (docs/standby.md).
 
 A standby reads what a failover reads, and watches all of it. A watch that fires makes its znode
 *stale*. ZooKeeper sends the event of a change before the reply to a later request: when the reply

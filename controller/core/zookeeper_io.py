@@ -72,7 +72,7 @@ _RETRY = 1
 
 
 class ZooKeeperClient(Protocol):
-    """What a procedure needs of the fold that it belongs to, for its ZooKeeper session.
+    """The parts of the fold that a procedure needs for its ZooKeeper session.
 
     - `connections`: the number of connections to ZooKeeper so far.
     - `epoch_version`: each write happens only while /controller_epoch has this version; None: no

@@ -122,8 +122,8 @@ class _Answer:
             yield self._of_id(asked.id) if asked.name is None else self._of_name(asked)
 
     def cluster_operations(self) -> int | None:
-        """What the client may do to the cluster. Nothing is said to a client that may not
-        describe it."""
+        """The operations that the client may carry out on the cluster. They are withheld from a
+        client that may not describe it."""
         if not self._query.with_cluster_operations:
             return None
         if not self._is_allowed(DESCRIBE, THE_CLUSTER):

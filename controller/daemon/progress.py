@@ -22,7 +22,7 @@ class EndedTerm(NamedTuple):
 
 
 class LoopProgress:
-    """What the loop has done so far.
+    """The progress of the loop so far.
 
     - `last_event`, and `folded_after_ns`: the time from its arrival until it was folded.
     - `last_decision`, and `decided_ns`: the wall clock of its cause.

@@ -74,7 +74,7 @@ shortest timeout that it allows is two ticks by default."""
 
 
 class ManagementInterface:
-    """What others see of this process, from its start on: the status, the probes, the service
+    """The outputs of this process, from its start on: the status, the probes, the service
     manager."""
 
     def __init__(self, settings: Settings, sources: SettingSources) -> None:
@@ -179,8 +179,9 @@ def _mirror(settings: Settings) -> MirrorTask | None:
 
 
 class _StartConditions(NamedTuple):
-    """What the start has found. `settings` have what is taken from the brokers. `ended_session` is
-    the session of the previous run, if the start has waited for its end; 0 for none."""
+    """The findings of the start. `settings` include the values that are taken from the brokers.
+    `ended_session` is the session of the previous run, if the start has waited for its end; 0 for
+    none."""
 
     settings: Settings
     cluster_id: str

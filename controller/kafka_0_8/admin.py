@@ -51,7 +51,7 @@ class StoredEpoch(Struct, frozen=True):
 
 
 class Assignments:
-    """What remove-brokers knows of partitions. `replicas`: those of each, the new ones of a
+    """The partitions as remove-brokers knows them. `replicas`: those of each, the new ones of a
     reassignment included; `new`: only those; `unreadable`: why the replicas of a partition are not
     known."""
 

@@ -1,4 +1,5 @@
-"""What all procedures of a broker work with: its partitions, and the commands that it issues."""
+"""The state that all procedures of a broker share: its partitions, and the commands that it
+issues."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -42,7 +43,7 @@ class Broker:
     - `connections`: the number of connections to ZooKeeper in this run.
     - `fetches`, `appends`: the commands in flight that no procedure awaits.
     - `timers`: the periodic timers that run.
-    - `reported`: what is wrong and was reported, by code and subject, with the wrong content.
+    - `reported`: the reported problems, by code and subject, with the wrong content.
     - `unread`: the paths of the queue, requests, topics, replicas and reassignments that could not
       be read (S-12).
     - `denied`: the znodes whose children may not be read.

@@ -1,4 +1,4 @@
-"""What a broker decides: the core's commands for ZooKeeper, timers and notices, and those of
+"""The decisions of a broker: the core's commands for ZooKeeper, timers and notices, and those of
 records. Commands for one partition's log are carried out in order."""
 
 from msgspec import Struct

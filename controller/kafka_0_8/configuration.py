@@ -26,15 +26,15 @@ class BrokerConfiguration(Struct, frozen=True, kw_only=True):
       for a leader's address, or a fetch that returned no records.
     - `rules`: the version of the rules that the broker follows, so that old logs replay. Since
       version 2, the writes of a leader check /brokers/epoch (I-03), and a producer whose records
-      were appended to a replica that was closed gets a response (L-06). An unusable reassignment
-      is watched (A-04), and the election is repeated if no assigned replica is in the ISR (E-08).
-      A refused registration is reported with its cause (S-08). Since version 3, a broker notes its
+      were appended to a replica that was closed gets a response (L-06). An unusable reassignment is
+      watched (A-04), and the election is repeated if no assigned replica is in the ISR (E-08). A
+      refused registration is reported with its cause (S-08). Since version 3, a broker notes its
       start (S-11), and a replica that was started again meanwhile does not join the ISR (I-05).
-      What could not be read is read again (S-12), requests that cannot be deleted are carried out
-      once (Q-07), and a lost or unreadable epoch is taken from all partitions (E-09).
-      A reassignment can be replaced before it is complete (A-02). Since version 4, a broker notes
-      its start again if another client has changed the state path (S-13, D-08), and no leader is
-      elected if the ISR of a partition that had a leader was deleted (E-01).
+      Unreadable znodes are read again (S-12), requests that cannot be deleted are carried out once
+      (Q-07), and a lost or unreadable epoch is taken from all partitions (E-09). A reassignment can
+      be replaced before it is complete (A-02). Since version 4, a broker notes its start again if
+      another client has changed the state path (S-13, D-08), and no leader is elected if the ISR of
+      a partition that had a leader was deleted (E-01).
     """
 
     broker_id: int

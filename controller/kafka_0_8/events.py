@@ -1,4 +1,4 @@
-"""What a broker observes: the core's events of the ZooKeeper session, and those of records.
+"""The observations of a broker: the core's events of the ZooKeeper session, and those of records.
 
 The log of events has no records of producers: an event names them by their number, and the broker
 keeps the bytes until they are appended to the partition's log.

@@ -1,4 +1,4 @@
-"""What a broker has to do next. Each is handled by a procedure, first in, first out."""
+"""The triggers of a broker's procedures. Each is handled by a procedure, first in, first out."""
 
 from msgspec import Struct
 

@@ -140,7 +140,7 @@ def partition_of_replicas(path: str) -> tuple[str, int] | None:
 
 
 def partition_znode(path: str) -> PartitionZnode | None:
-    """What a znode of a partition is; None for another path."""
+    """The kind of a partition's znode; None for another path."""
     found = _PARTITION.fullmatch(path)
     number = parse_natural(found[3]) if found is not None else None
     if found is None or number is None:

@@ -51,7 +51,7 @@ _QUIET_SECONDS: Final = 0.2
 """Commands without a following event are appended to the log after this time."""
 _CLOSE_SECONDS_MAX: Final = 5.0
 MEANWHILE: Final = "the broker elects no leader and changes no ISR meanwhile"
-"""What a broker does without a connection to ZooKeeper: it leads on until its session is over."""
+"""Without a connection to ZooKeeper, a broker remains leader until its session is over."""
 
 
 class RunningBroker:

@@ -1,4 +1,4 @@
-"""What a broker has observed and not folded yet."""
+"""The observations that a broker has not folded yet."""
 
 from typing import NamedTuple
 

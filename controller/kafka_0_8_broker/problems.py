@@ -1,5 +1,5 @@
-"""What is wrong in ZooKeeper: znodes that the 0.8 design does not have, and content that no broker
-can use. Brokers skip these znodes (S-10), so that only `status` shows all of them."""
+"""Problems in ZooKeeper: znodes that the 0.8 design does not have, and content that no broker can
+use. Brokers skip these znodes (S-10), so that only `status` shows all of them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -19,7 +19,7 @@ Reader = Callable[[str, bytes], object]
 
 
 class Problem(NamedTuple):
-    """What is wrong with a znode, and what to do. `is_unreadable`: its content is wrong."""
+    """A problem of a znode, and what to do. `is_unreadable`: its content is wrong."""
 
     path: str
     text: str

@@ -43,7 +43,7 @@ _MS_PER_S: Final = 1000
 
 
 class Broker08Settings(Struct, frozen=True):
-    """What one broker needs. Only `configuration` affects decisions."""
+    """The environment of one broker. Only `configuration` affects decisions."""
 
     configuration: BrokerConfiguration
     zookeeper: ConnectString

@@ -1,4 +1,4 @@
-"""What ZooKeeper has of a cluster of the 0.8 design."""
+"""The content of ZooKeeper for a cluster of the 0.8 design."""
 
 import asyncio
 from typing import Final
@@ -15,7 +15,7 @@ _READS_MAX: Final = 1000
 
 
 class PartitionStatus(Struct, frozen=True):
-    """What ZooKeeper has of a partition; "" where there is no znode."""
+    """The znodes of a partition; "" where there is no znode."""
 
     topic: str
     partition: int
@@ -26,9 +26,9 @@ class PartitionStatus(Struct, frozen=True):
 
 
 class ClusterStatus(Struct, frozen=True):
-    """What ZooKeeper has of a cluster. `brokers`: the address of each registered broker; `queues`:
-    the number of requests in each state path, None if it may not be read; `problems`: by the path
-    of a znode, why it cannot be used, and what to do; `unreadable`: those whose content is wrong or
+    """The znodes of a cluster. `brokers`: the address of each registered broker; `queues`: the
+    number of requests in each state path, None if it may not be read; `problems`: by the path of a
+    znode, why it cannot be used, and what to do; `unreadable`: those whose content is wrong or
     denied; `denied`: those that may not be read, with all that is below them; `has_cluster`:
     whether /brokers exists."""
 

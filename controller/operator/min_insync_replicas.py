@@ -16,7 +16,7 @@ _FIRST_BOUNDED: Final[Release] = (3, 7)
 
 
 class MinInsyncReplicas(Struct, frozen=True):
-    """What brokers do with min.insync.replicas.
+    """The brokers' handling of min.insync.replicas.
 
     `own`: the brokers' own setting, for topics without another one; the largest one if they differ,
     None if it is not known. `is_bounded`: no more than the number of replicas of a partition count,

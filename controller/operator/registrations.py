@@ -24,7 +24,7 @@ _ID_SETTING: Final = "broker.id"
 
 
 class StuckRegistration(Struct, frozen=True):
-    """What one probe has shown of a broker, as `SuspectRegistration` has it."""
+    """The result of one probe of a broker, as `SuspectRegistration` has it."""
 
     broker: int
     is_registered: bool

@@ -34,7 +34,7 @@ class ProbeRecord(Struct, frozen=True):
 
 
 def warning(topic: str) -> str:
-    """What the probe does to a topic."""
+    """The changes that the probe makes to a topic."""
     return (
         f"the probe writes {RECORDS} records of about 60 bytes to topic {topic}; they stay there, "
         "and consumers read them"

@@ -18,7 +18,7 @@ from controller.security.errors import LoginRejected
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 FAILED: Final = b"\x01"
-"""What a client sends after it has received an error, instead of a token."""
+"""The message that a client sends after an error, instead of a token."""
 
 _NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _PAIR: Final = r"[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01"

@@ -25,7 +25,7 @@ _FINAL: Final = re.compile(
 
 
 class ScramCredential(NamedTuple):
-    """What a server stores of a password (ScramCredential)."""
+    """The credential that a server stores for a password (ScramCredential)."""
 
     salt: bytes
     stored_key: bytes

@@ -1,4 +1,4 @@
-"""What a setting is."""
+"""The definition of a setting."""
 
 import re
 from collections.abc import Callable

@@ -183,7 +183,7 @@ SETTINGS: Final = (
         "refold.own.controller.znode",
         parsing.one_of("replace", "wait"),
         "replace",
-        "What the daemon does if /controller still belongs to its previous session, which is over: "
+        "The daemon's action if /controller still belongs to its previous session, which is over: "
         "replace the znode, or wait until ZooKeeper has deleted it, also with --take-over "
         "([operation.md](operation.md#the-daemons-own-controller-znode)).",
     ),

@@ -1,4 +1,4 @@
-"""What a session sees that watches all znodes of a cluster, in its order."""
+"""The observations of a session that watches all znodes of a cluster, in order."""
 
 from msgspec import Struct
 
@@ -43,7 +43,8 @@ class WatchLost(Struct, frozen=True, array_like=True, tag="lost"):
 
 
 class WatchResumed(Struct, frozen=True, array_like=True, tag="resumed"):
-    """The session continues on another connection. What changed meanwhile follows."""
+    """The session continues on another connection. Changes in the meantime follow as
+    observations."""
 
 
 Observation = ZnodeSeen | ZnodeGone | WatchBegun | WatchComplete | WatchLost | WatchResumed

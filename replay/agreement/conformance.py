@@ -76,8 +76,8 @@ class ConformanceChecker:
     ) -> None:
         """`state` is the one before the first record, and is changed. `given` settings take
         precedence over what the log shows. `follow` is called with each session that takes part in
-        an election; its fold then stays where the log ends, and what it waits for is not judged.
-        `choices` has the assumptions."""
+        an election; its fold then stays where the log ends, and the decisions that it waits for are
+        not judged. `choices` has the assumptions."""
         self._given = given
         self._choices = choices or Choices()
         self.settings: dict[str, str] = dict(given)
@@ -194,8 +194,8 @@ class ConformanceChecker:
         return self._known
 
     def _judge_known(self) -> None:
-        """Judge the log so far: after its last transaction, ZooKeeper's state is unknown. What the
-        fold decides later is undecided."""
+        """Judge the log so far: after its last transaction, ZooKeeper's state is unknown. Later
+        decisions of the fold are undecided."""
         for one in self._controllers.values():
             self._end(one, self.index.last_transaction, self.index.coverage.known_ms)
         self._compare_requests()

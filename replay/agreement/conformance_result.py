@@ -1,4 +1,4 @@
-"""What a check of a log has found so far."""
+"""The result of a check of a log so far."""
 
 from collections import Counter
 

@@ -72,7 +72,7 @@ EXTRA_MS: Final = 20_000
 """Without controller.log, a broker that did not answer a request shows when its session expires."""
 DELETION_MS: Final = 20_000
 """A topic's deletion depends on the brokers' responses, also on those of a broker that fails
-meanwhile. What it knew shows when its session ends."""
+meanwhile. Its knowledge shows when its session ends."""
 SHUTDOWN_MS: Final = 61_000
 """Without controller.log, a controlled shutdown only shows when the broker ends its session, up to
 60 s later."""
@@ -311,8 +311,8 @@ class LiveAgreement:
 
         - Some requests have no line in controller.log.
         - At level INFO responses of brokers have none, so that a decision of the fold may be early,
-          and so may be the requests of a topic's deletion. Nor has a request with a refused write,
-          and ZooKeeper logs only the error of this write, not its znode.
+          and so may be the requests of a topic's deletion. A request whose write was refused has no
+          line either; ZooKeeper logs only the error of this write, not its znode.
         - Without controller.log, all these only show by their writes, and no file has the order of
           events. Then a difference counts if both sides have written the znode, in an event that
           ZooKeeper shows.
@@ -333,7 +333,8 @@ class LiveAgreement:
         return is_at_info and (is_early or (is_refused and is_requested))
 
     def _with_window(self, of_window: AgreementResult) -> AgreementResult:
-        """The whole result. What was explained before is counted as agreed in the window's."""
+        """The whole result. Earlier explained divergences count as agreed in the window's
+        result."""
         for one in self._explained:
             of_window.explain(one)
         self._unseen_in_window = _leave_out_unseen(of_window, self._unseen_of(of_window))

@@ -100,7 +100,7 @@ def report_of(
 
 
 def _notes(moment: ClusterReading, cluster: ClusterView, found: Health) -> Iterator[str]:
-    """What limits the report, with the topics."""
+    """The limits of the report, with the topics."""
     if moment.ended_by:
         yield since_when_unknown(moment.ended_by)
     is_unknown = {one.topic for one in found.partitions if one.min_insync_replicas is None}

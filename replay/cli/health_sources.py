@@ -97,8 +97,8 @@ def from_daemon(
     path: Path, access: ClusterAccess | None, topics: Collection[str]
 ) -> ClusterReading:
     """The state of the cluster by the log that the daemon writes now: folding it here costs the
-    daemon nothing. What the log does not have is read from ZooKeeper, with `access` if it is given.
-    Raises ReplayError if no daemon runs there."""
+    daemon nothing. Values that the log does not have are read from ZooKeeper, with `access` if it
+    is given. Raises ReplayError if no daemon runs there."""
     try:
         found = ask_any(path)
     except NoDaemon as error:
@@ -108,7 +108,7 @@ def from_daemon(
     moment = from_log(found.log.folder, None, None)
     if moment.ended_by:
         raise ReplayError(
-            f"process {found.process} is {found.role}, and its log does not show the cluster since "
+            f"process {found.process} is {found.role}, and its log does not show the cluster after "
             f"event {moment.ended_by}: use the active daemon, or --zookeeper; refold health "
             f"{found.log.folder} shows the cluster before that event"
         )
@@ -153,8 +153,8 @@ def _connection_problem(found: DaemonStatus) -> str:
     if session is None or session.is_connected:
         return ""
     return (
-        f"The daemon has no connection to ZooKeeper ({session.fault}) and decides nothing: what "
-        "follows is what it last knew."
+        f"The daemon has no connection to ZooKeeper ({session.fault}) and decides nothing: this "
+        "is the last state that it knew."
     )
 
 

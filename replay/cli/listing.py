@@ -110,8 +110,8 @@ class Filter(msgspec.Struct):
 
 
 class Question(msgspec.Struct, Generic[Item], frozen=True):
-    """What a command lists: the items of `source` that match. If a log has an index, they are those
-    of `indexed`; None: the whole range is wanted. `unknown_kinds` checks the kinds."""
+    """The list of a command: the items of `source` that match. If a log has an index, they are
+    those of `indexed`; None: the whole range is wanted. `unknown_kinds` checks the kinds."""
 
     command: str
     criteria: Filter

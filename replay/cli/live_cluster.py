@@ -41,7 +41,7 @@ async def live_znodes(
 
 
 async def read_topics(client: ZooKeeperClient, topics: Collection[str]) -> Mapping[str, ReadZnode]:
-    """What `read_cluster` returns. Raises ReplayError, which names the topics that exist, if a
+    """The result of `read_cluster`. Raises ReplayError, which names the topics that exist, if a
     cluster does not have one of `topics`."""
     found = await read_cluster(client, topics)
     missing = [one for one in topics if znodes.topic_path(one) not in found]

@@ -88,7 +88,8 @@ class LazyGroup(TyperGroup):
 
 app = typer.Typer(
     cls=LazyGroup,
-    help="An event-sourced controller for Kafka clusters in ZooKeeper mode.",
+    help="An event-sourced controller for Kafka clusters in ZooKeeper mode.\n\n"
+    "Pages that help and messages name, such as docs/settings.md, are in the source tree.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

@@ -50,7 +50,7 @@ def new_incident(
             " explore`: the invariant that it breaks."
         ),
     ] = None,
-    title: Annotated[str, typer.Option(help="What happened, in one sentence.")] = "",
+    title: Annotated[str, typer.Option(help="The incident in one sentence.")] = "",
     first: Annotated[
         str | None,
         typer.Option(

@@ -64,7 +64,7 @@ class Watcher:
         self._put_back += observations
 
     def pull(self) -> Sequence[Observation]:
-        """What was observed since the last call. Raises ReplayError if the process has ended."""
+        """The observations since the last call. Raises ReplayError if the process has ended."""
         found, self._put_back = self._put_back, []
         while chunk := self._read():
             self._data += chunk

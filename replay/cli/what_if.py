@@ -37,7 +37,7 @@ Set = Annotated[
 ]
 Drop = Annotated[
     list[int] | None,
-    typer.Option("--drop", metavar="SEQ", help="What this event shows did not happen."),
+    typer.Option("--drop", metavar="SEQ", help="The external cause of this event did not happen."),
 ]
 Delay = Annotated[
     list[str] | None,

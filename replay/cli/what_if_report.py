@@ -1,4 +1,4 @@
-"""What `refold what-if` prints: the answer to a question, and the point of no return."""
+"""The output of `refold what-if`: the answer to a question, and the point of no return."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -63,7 +63,8 @@ def require_among(
     """Check that a topic, and a partition of it, is among the partitions by topic. Raises
     ReplayError with the text `absent`, in which {} is what is missing, and with what exists."""
     if topic not in partitions:
-        raise ReplayError(f"{absent.format(f'topic {topic}')}; {there_are(topic, partitions)}")
+        exist = there_are("topics", topic, partitions)
+        raise ReplayError(f"{absent.format(f'topic {topic}')}; {exist}")
     if partition is not None and partition not in partitions[topic]:
         missing = absent.format(f"partition {partition_name(topic, partition)}")
         raise ReplayError(f"{missing}; topic {topic} has {ranges(partitions[topic])}")
@@ -74,7 +75,7 @@ def require_broker_among(known: Iterable[int], broker: int, absent: str) -> None
     ids = set(known)
     if broker not in ids:
         raise ReplayError(
-            f"{absent.format(f'broker {broker}')}; there are {broker_list(sorted(ids))}"
+            f"{absent.format(f'broker {broker}')}; brokers: {broker_list(sorted(ids))}"
         )
 
 

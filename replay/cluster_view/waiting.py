@@ -1,4 +1,4 @@
-"""What the controller has been waiting for: the outcome of a command, brokers, registrations."""
+"""The waits of the controller: for the outcome of a command, brokers, registrations."""
 
 from collections.abc import Callable
 from typing import Final

@@ -1,9 +1,9 @@
 """Which events of a long log can meet a condition, by the index of the log, so that a search need
 not fold all of it.
 
-The list may contain events that do not meet the condition. For a condition of the state it may
-lack some: what changes a field of a partition is known from the facts that `refold why` has. The
-search compares the states between the listed events, so that a change is found nevertheless.
+The list may contain events that do not meet the condition. For a condition of the state it may lack
+some, because the changes of a partition's fields are known from the facts that `refold why` has.
+The search compares the states between the listed events, so that a change is found nevertheless.
 """
 
 from bisect import bisect_right

@@ -43,7 +43,7 @@ class EventCondition(Struct, frozen=True):
 
     def is_change(self, before: Any, after: Any) -> bool:
         """Whether two values of the state meet it. A daemon that loses the role forgets the
-        cluster, which is no change; what it knows when it has the role again is one."""
+        cluster, which is no change; its knowledge after a later election is one."""
         if before == after or after is UNKNOWN or (before is UNKNOWN and after is None):
             return False
         return self.what != OFFLINE or bool(after == "offline")

@@ -63,7 +63,7 @@ def candidates_in_brief(choice: Mapping[str, Any]) -> list[str]:
 
 
 def rule_in_words(rule: str, code: str) -> str:
-    """What the chosen leader is, by the rule and the code of the choice."""
+    """The chosen leader in words, by the rule and the code of the choice."""
     if rule == PREFERRED.name:
         return "the preferred replica"
     if rule == FIRST_LEADER or code == UNCLEAN_LEADER:

@@ -80,7 +80,7 @@ def _outcome(event: events.ZnodesRead | events.ChildrenRead | events.ZnodesWritt
 
 
 def probe_in_words(broker: int, result: str, text: str) -> str:
-    """What a probe of a broker's address has found."""
+    """The result of a probe of a broker's address."""
     found = _PROBED.get(result, result)
     return f"the address of broker {broker} {found}" + (f": {text}" if text else "")
 

@@ -1,5 +1,4 @@
-"""What each controller can know: what ZooKeeper and brokers have delivered to it, and what it has
-answered itself.
+"""The knowledge of each controller: the deliveries of ZooKeeper and brokers, and its own answers.
 
 The invariants judge a controller by this, not by its own state: a controller whose state is wrong
 could excuse itself otherwise. A controller uses what was delivered step by step, so that two
@@ -40,7 +39,7 @@ _Brokers = tuple[dict[int, int], dict[int, int]]
 
 
 class _View:
-    """What was delivered to a controller in its term.
+    """The deliveries to a controller in its term.
 
     - `brokers`: the registrations that it has read last, with their czxids; None: not in this term
     - `before`: those that it had read before, until it has handled all its events
@@ -124,14 +123,14 @@ class ControllerStates(Protocol):
         """The brokers that a controller knows to be live; None if it has no state."""
 
     def candidates_of(self, process: str, name: Name) -> LeaderCandidates | None:
-        """What a controller chooses the leader of a partition from; None if unknown."""
+        """The basis on which a controller chooses the leader of a partition; None if unknown."""
 
     def cancel_known_to(self, process: str) -> int:
         """The zxid of /admin/reassign_cancel in the state of a controller."""
 
 
 class ControllerKnowledge:
-    """What was delivered to all controllers. `own` is the state of the controllers themselves."""
+    """The deliveries to all controllers. `own` is the state of the controllers themselves."""
 
     def __init__(self, known: KnownCluster, own: ControllerStates) -> None:
         self._known = known

@@ -1,4 +1,4 @@
-"""What runs have reached: procedures, transitions, racing events and crash points.
+"""The coverage of runs: procedures, transitions, racing events and crash points.
 
 Coverage is a value that is added up over runs and workers. It says what was tried, not that all of
 it is correct.

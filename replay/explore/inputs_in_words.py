@@ -74,7 +74,7 @@ _MoveAct = Reassign | CancelReassignment | EndCancellation | DeleteStrays | Elec
 
 
 def input_in_words(one: Input08) -> str:
-    """What happens by an input, in the past tense, without its time."""
+    """The effect of an input in words, in the past tense, without its time."""
     match one:
         case CrashBroker() | StopBroker() | FailLogDirectory() | AllocateProducerIds():
             return _broker_fault(one)

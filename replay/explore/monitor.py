@@ -73,7 +73,7 @@ class Monitor(Observer):
     always: ClassVar[Sequence[type[Invariant]]] = ALWAYS
     """The invariants that are checked after every step."""
     recovery: ClassVar[Sequence[type[Recovery]]] = RECOVERY
-    """Those that are checked after the last fault."""
+    """The invariants that are checked after the last fault."""
 
     def __init__(self, also: Observer | None = None, known: KnownCluster | None = None) -> None:
         self.violation: Violation | None = None

@@ -1,8 +1,8 @@
 """Many runs on all cores.
 
-The jobs are numbered; a worker takes the next number. What a job does depends only on the seed and
-its number. Workers are new processes (spawn). They share nothing but that number, an event that
-stops them, and a pipe each.
+The jobs are numbered; a worker takes the next number. A job depends only on the seed and its
+number. Workers are new processes (spawn). They share nothing but that number, an event that stops
+them, and a pipe each.
 
 The garbage collector stays on. Without it, runs take about a tenth less time, but each leaves about
 1 MB of memory.
@@ -63,7 +63,7 @@ Prepare = Callable[[], None]
 """A function of a module, such as one that a test plants a defect with."""
 
 _WorkOf = tuple[bytes, int, Prepare | None]
-"""What a worker does: the start as JSON, and the seed."""
+"""The task of a worker: the start as JSON, and the seed."""
 
 
 class _FoundMessage(Struct, tag="found"):
@@ -153,8 +153,7 @@ class _Worker(NamedTuple):
 class _Pool:
     """The worker processes.
 
-    Each has its own pipe for messages: what a worker that is killed has begun to write is lost, and
-    nothing else.
+    Each has its own pipe for messages: if a worker is killed, only its unfinished message is lost.
     """
 
     def __init__(self, work: _WorkOf) -> None:

@@ -183,7 +183,7 @@ def cluster_id_of(digest: str) -> str:
 
 
 class _AnyRun(Struct):
-    """What run.json has for each design."""
+    """The content of run.json for each design."""
 
     format: int
     design: str = CONTROLLER

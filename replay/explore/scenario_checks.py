@@ -182,7 +182,7 @@ class _Processes:
         self._all = [ZOOKEEPER, *self._with_session, *clients]
 
     def unknown(self, one: Input) -> Iterator[str]:
-        """What an input names that does not exist."""
+        """The names in an input of things that do not exist."""
         broker = getattr(one, "broker", None)
         if broker is not None and broker not in self._brokers:
             yield f"broker {broker} is not one of the brokers {self._brokers}"

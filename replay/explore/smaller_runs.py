@@ -1,5 +1,5 @@
-"""What can be made smaller in a run that breaks an invariant: its cluster, as far as the inputs do
-not need what is left out, and the values in its inputs."""
+"""The reducible parts of a run that breaks an invariant: its cluster, except for the parts that
+inputs need, and the values in its inputs."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeVar

@@ -1,4 +1,4 @@
-"""What an exploration has checked and reached, and what not, in words."""
+"""The checks and the coverage of an exploration, and the gaps, in words."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -72,7 +72,7 @@ def not_checked(coverage: Coverage) -> list[str]:
 
 
 def coverage_lines(coverage: Coverage) -> Iterator[str]:
-    """What the runs reached, one line for each kind."""
+    """The coverage of the runs, one line for each kind."""
     yield f"procedures: {_reached_procedures(coverage)}"
     yield _transitions(coverage)
     elections = (f"{coverage.elections.get(one, 0)} {one}" for one in ELECTIONS)
@@ -134,7 +134,7 @@ def rates(coverage: Amounts, seconds: float) -> str:
 
 
 def progress_lines(coverage: Coverage) -> Iterator[str]:
-    """What the runs reached so far, in lines that fit a terminal of 80 columns."""
+    """The coverage of the runs so far, in lines that fit a terminal of 80 columns."""
     yield f"procedures {_reached_procedures(coverage)}, racing pairs {len(coverage.racing)}"
     yield _transitions(coverage)
     yield (

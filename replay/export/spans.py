@@ -16,7 +16,7 @@ _ENDS: Final = {"failover_done": "", "failover_failed": "failed", "resigned": "r
 
 
 class FailoverStep(NamedTuple):
-    """What the controller did by one rule. Times are nanoseconds since 1970."""
+    """The work of the controller by one rule. Times are nanoseconds since 1970."""
 
     rule: str
     begin_ns: int

@@ -49,4 +49,4 @@ def check_known(option: str, name: str, known: Collection[str]) -> None:
     the known ones."""
     if name not in known:
         names = {one or "(none)" for one in known}
-        raise FleetError(f"{option} {name} is unknown; {there_are(name, names)}")
+        raise FleetError(f"{option} {name} is unknown; {there_are('known names', name, names)}")

@@ -85,7 +85,7 @@ class KnownRecords(Struct, frozen=True):
 
 
 class LogCompleteness(Struct, frozen=True):
-    """What a log of the table lacks, and the warnings of its import."""
+    """The gaps of a log of the table, and the warnings of its import."""
 
     cluster: str
     log: str

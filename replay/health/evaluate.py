@@ -1,4 +1,4 @@
-"""What is not well with each partition.
+"""The problems of each partition.
 
 docs/health.md explains the states.
 """
@@ -25,11 +25,11 @@ class State(StrEnum):
     """The ways in which a partition is not well, the worst first."""
 
     OFFLINE = "offline"
-    """It has no leader, or its ISR is empty: it cannot be written or read."""
+    """The partition has no leader, or its ISR is empty: clients can neither write nor read."""
     UNDER_MIN_ISR = "under-min-isr"
     """Fewer replicas are in sync than min.insync.replicas: producers with acks=all are refused."""
     STUCK = "stuck"
-    """Its reassignment or deletion waits for a broker that is not registered, or whose log
+    """The reassignment or deletion waits for a broker that is not registered, or whose log
     directory has failed."""
     UNDER_REPLICATED = "under-replicated"
     """The ISR is smaller than the replicas."""

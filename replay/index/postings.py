@@ -151,7 +151,7 @@ class _StoredCommands:
             del self._named[next(iter(self._named))]
 
     def named(self, command: CommandId) -> "_Named":
-        """What an earlier command names; nothing if the log does not have its body."""
+        """The names in an earlier command; empty if the log does not have its body."""
         found = self._named.get(command)
         if found is None:
             records = self._reader.commands_caused_by([command.cause])
@@ -184,7 +184,7 @@ def _named_by_record(record: CommandRecord) -> _Named:
 
 
 def znode_names(paths: Iterable[str]) -> tuple[str, ...]:
-    """What the postings of events have for written znodes of no topic, partition or broker."""
+    """The postings of events for written znodes of no topic, partition or broker."""
     return tuple(f"znode {one}" for one in paths if not subject_of(one).names)
 
 
@@ -208,7 +208,7 @@ class FoldPostings:
         self._add_topic_name = add_topic_name
         self._known_ids: dict[str, str] = {}
         self._inexact: dict[CommandId, _Named] = {}
-        """What commands name that the log does not have as they were derived."""
+        """The names in derived commands that the log does not have in this form."""
 
     def add(
         self, seq: int, event: Event, inexact: Sequence[Issued], begun: Iterable[str] = ()

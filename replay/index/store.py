@@ -69,7 +69,7 @@ class RoleLost(Struct, frozen=True):
 
 
 class About(Struct, frozen=True):
-    """What an index knows of the whole log. `is_open`: it was not closed. `differs_at` and
+    """The properties of the whole log in an index. `is_open`: it was not closed. `differs_at` and
     `unrecorded` are those of replay.why.recorded.Limits after the last event. `explained_from` is
     the first record of an imported log at which a decision could be derived; 0: at none."""
 
@@ -152,7 +152,8 @@ class IndexWriter:
         self._insert("begun", seq, procedures)
 
     def add_stock_controller(self, seq: int, controller: ControllerFromLogs) -> None:
-        """What the brokers' logs show of the controller of an imported log after a record."""
+        """The state of an imported log's controller after a record, as the brokers' logs show
+        it."""
         self._insert("stock_controllers", seq, controller)
 
     def _insert(self, table: str, seq: int, value: object) -> None:

@@ -1,4 +1,4 @@
-"""What a broker of the 0.8 design knew at a moment of its log."""
+"""The knowledge of a broker of the 0.8 design at a moment of its log."""
 
 from typing import Any
 

@@ -152,7 +152,7 @@ class RoleLines(LogObserver):
         self._log_conflict(data, owner, own)
 
     def _log_conflict(self, data: bytes, owner: int, own: int) -> None:
-        """What Kafka logs when a broker finds its own registration of an earlier session
+        """Kafka's lines when a broker finds its own registration of an earlier session
         (KafkaZkClient.CheckedEphemeral; ZOOKEEPER-1740)."""
         self.log.error(
             ZOOKEEPER,

@@ -64,7 +64,7 @@ class KnownNames:
             known_ids = map(broker_named, self.brokers)
             require_broker_among(known_ids, broker_named(name), absent)
         known = self.topics | self.partitions | self.brokers
-        raise ReplayError(f"{absent.format(f'{kind} {name}')}; {there_are(name, known)}")
+        raise ReplayError(f"{absent.format(f'{kind} {name}')}; {there_are('names', name, known)}")
 
     def _by_topic(self) -> dict[str, set[int]]:
         of_topics: dict[str, set[int]] = {one: set() for one in self.topics}

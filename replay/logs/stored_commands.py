@@ -81,7 +81,7 @@ class StoredCommands(Struct):
         return self.checks[-1]
 
     def note(self, log: str) -> str:
-        """What differs, in one sentence; "" if nothing does."""
+        """The differences in one sentence; "" for none."""
         differing = [one.differs_at for one in self.checks if one.differs_at]
         return note_of(self.header, min(differing), log) if differing else ""
 

@@ -28,7 +28,7 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def findings_of(subject: MigratingCluster) -> list[MigrationFinding]:
-    """What all rules find; an `ok` where a rule has nothing to object to."""
+    """The findings of all rules; an `ok` where a rule has nothing to object to."""
     found = [finding for rule in RULES for finding in rule(subject)]
     if subject.view is None:
         text = "the log of a daemon does not have /controller and /migration"

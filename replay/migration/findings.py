@@ -1,4 +1,4 @@
-"""What the rules of a migration judge, and what they find."""
+"""The input and the findings of the rules of a migration."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -21,8 +21,8 @@ Level = Literal["ok", "warning", "error"]
 
 
 class MigrationFinding(Struct, frozen=True, kw_only=True):
-    """What one rule found. `where` names the znodes, partitions and brokers; `advice` says what to
-    do about a problem."""
+    """A finding of one rule. `where` names the znodes, partitions and brokers; `advice` says what
+    to do about a problem."""
 
     check: str
     level: Level

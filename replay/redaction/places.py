@@ -35,7 +35,8 @@ _SHAPES: Final = {
     "plain": re.compile(r"(?:-?\d+)?", re.ASCII),
     "topic id": re.compile(r"[\w-]{22}(?:==)?", re.ASCII),
 }
-"""What remains of the kinds that are no names. Anything else in their place is a foreign word."""
+"""The words of the kinds that are no names, which remain. Anything else in their place is a foreign
+word."""
 REQUEST: Final[Mapping[str, str]] = {
     "topicName": "topic",
     "topic": "topic",

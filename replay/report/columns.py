@@ -186,7 +186,7 @@ def _events(events: list[TimedEvent], begin_ns: int) -> dict[str, Any]:
 
 
 def _subjects(decision: ListedDecision) -> Iterable[str]:
-    """What a decision is about: also the brokers that it chose or passed over."""
+    """The subjects of a decision: also the brokers that it chose or passed over."""
     chosen = [one.chosen for one in decision.choices if one.chosen >= 0]
     passed_over = [each.broker for one in decision.choices for each in one.passed_over]
     brokers = (f"broker {one}" for one in (*chosen, *passed_over))

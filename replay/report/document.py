@@ -184,7 +184,7 @@ class Report(LogExtent, kw_only=True):
     changes: list[ClusterChange]
     futures: PointOfNoReturn | None = None
     differing: list[DifferingDecision] = field(default_factory=list)
-    """What `refold diff` found."""
+    """The findings of `refold diff`."""
     shift_ns: int = 0
     """How much later this log begins than the first log of the report; negative: earlier."""
     continues: ContinuingLog | None = None

@@ -1,4 +1,4 @@
-"""What happened, in sentences: each leads to a place in the time line."""
+"""The findings of a report, as sentences: each leads to a place in the time line."""
 
 import shlex
 from bisect import bisect_left
@@ -97,8 +97,8 @@ def _when_offline(reading: Reading, outage: Outage, *, is_one: bool) -> str:
     if outage.end_seq:
         return f"{was} offline for {took}, from {begin} until event {outage.end_seq}"
     if outage.end_ns == reading.end_ns:
-        are = "is" if is_one else "are"
-        return f"{are} offline since {begin}, still at the last event, {took} later"
+        have = "has" if is_one else "have"
+        return f"{have} been offline since {begin}, still at the last event, {took} later"
     return f"{was} offline from {begin} on; the log shows the cluster for {took} more"
 
 

@@ -1,4 +1,4 @@
-"""What a log shows, as one pass over it finds it: the input of a report."""
+"""The content of a log as one pass over it finds it: the input of a report."""
 
 from msgspec import Struct, field
 

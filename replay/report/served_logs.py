@@ -43,8 +43,8 @@ class ServedLog(Struct, frozen=True):
 
 
 class LogContent(Struct, frozen=True):
-    """What the list shows of the events of a log: the time of the first one, and how many there
-    are. `unknown` is why neither is known; "" if they are."""
+    """The columns of the list about the events of a log: the time of the first one, and how many
+    there are. `unknown` is why neither is known; "" if they are."""
 
     kind: str
     begin: str = ""

@@ -11,7 +11,7 @@ from replay.times import iso_time, seconds_of
 
 
 class ReportSummary(Struct, frozen=True):
-    """What a report found. Times are in ISO 8601, durations in seconds."""
+    """The findings of a report. Times are in ISO 8601, durations in seconds."""
 
     path: str
     first_seq: int

@@ -238,8 +238,7 @@ class Shadow:
         if followed.known_ms is not None:
             since = utc_time(followed.known_ms / 1000)
             total.notes.append(
-                f"there was no connection to ZooKeeper after {since}: what changed since then is"
-                " unknown"
+                f"there was no connection to ZooKeeper after {since}: later changes are unknown"
             )
         return total
 

@@ -1,4 +1,4 @@
-"""What a shadow has found so far: a file in the folder of its log, and metrics for Prometheus."""
+"""The results of a shadow so far: a file in the folder of its log, and metrics for Prometheus."""
 
 import time
 from collections.abc import Iterator
@@ -70,7 +70,7 @@ class ShadowStatus(Struct, frozen=True):
         """Sentences about a missing connection and about differences; "" if there are none."""
         found = []
         if not self.connected:
-            found.append(f"The shadow has {self.without_connection}.")
+            found.append(f"The shadow has had {self.without_connection}.")
         if self.decisions.different + self.requests.different:
             found.append(
                 f"The shadow reports {self.decisions.different} decisions and"

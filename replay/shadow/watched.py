@@ -52,7 +52,7 @@ from replay.world.tree import Znode
 _HELD_SECONDS: Final = 0.5
 """A transaction is complete this time after its first znode was read."""
 _CATCH_UP_SECONDS: Final = 2.0
-"""What changed while there was no connection was read this time after the session was resumed."""
+"""Changes without a connection were read this long after the session was resumed."""
 _TOGETHER_MS: Final = 2
 _NO_SESSION: Final = 0
 _TIMEOUT_MS: Final = 18_000

@@ -66,9 +66,9 @@ class Clocks(NamedTuple):
 
 
 class PartEdges(Struct, frozen=True):
-    """What the checks of a part of a log assume of the parts before it, and what the parts after it
-    may assume. `commands` has the number of commands of each event, `first` and `last` the clocks
-    of these events."""
+    """The assumptions of the checks of a part of a log about the parts before it, and those that
+    the parts after it may make. `commands` has the number of commands of each event, `first` and
+    `last` the clocks of these events."""
 
     first_seq: int
     earlier_commands: list[CommandId]
@@ -125,8 +125,8 @@ class EventFieldChecker:
         self._earlier_channels: set[str] = set()
 
     def edges(self) -> PartEdges:
-        """What this part assumes of the parts before it, and what the parts after it may assume.
-        Call it after the last event."""
+        """The assumptions of this part about the parts before it, and those that the parts after it
+        may make. Call it after the last event."""
         assert self._first is not None, "a part has events"
         return PartEdges(
             self._first_seq,

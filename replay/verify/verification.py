@@ -169,7 +169,8 @@ class Verifier:
         return self._comparison.result(self.last_seq, self._is_closed, self._fields)
 
     def edges(self) -> PartEdges:
-        """What a part assumes of the other parts; call it after its last event."""
+        """The assumptions of a part about the other parts; call this after the part's last
+        event."""
         return self._fields.edges()
 
 

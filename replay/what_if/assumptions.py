@@ -1,4 +1,4 @@
-"""What the simulated cluster has because no log says it, as data."""
+"""Assumed properties of the simulated cluster, which no log shows, as data."""
 
 from collections.abc import Iterator
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""The futures of a moment: what follows in the log happens or not, at slightly other times.
+"""The futures of a moment: the later causes of the log happen or not, at slightly other times.
 
 Future n of one moment and future n of another one decide alike about each cause. So the share of
 bad futures changes only at a cause, or at a decision of the controller.

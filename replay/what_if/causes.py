@@ -1,4 +1,4 @@
-"""What came from outside in an incident: the causes of all that the simulation derives again.
+"""The external causes of an incident, from which the simulation derives everything else again.
 
 A log shows what was observed. A cause is the simplest act or fault that explains it.
 """

@@ -41,7 +41,7 @@ _RESTARTS_MS: Final = 2_000
 
 
 class WhatIfChanges(Struct, frozen=True, kw_only=True):
-    """What a user asks for, each as given on the command line.
+    """The changes that a user asks for, each as given on the command line.
 
     - `set`: KEY=VALUE or TOPIC:KEY=VALUE
     - `drop`: SEQ; `delay`: SEQ=2s
@@ -155,7 +155,7 @@ class _ChangeApplier:
             if not equals or not of_topic or (colon and not topic):
                 raise ReplayError(f"--set {text} is not KEY=VALUE or TOPIC:KEY=VALUE")
             if topic and topic not in topics:
-                known = there_are(topic, topics)
+                known = there_are("topics", topic, topics)
                 raise ReplayError(f"--set {text}: the log has no topic {topic}; {known}")
             settings = with_setting(settings, topic, of_topic, value)
             self._texts.append(f"set {text}")
@@ -271,7 +271,7 @@ class _ChangeApplier:
 
 
 _ENDS_AFTER_MS: Final = 3_000
-"""How much later a continuation ends than the log: what was happening then ends, too."""
+"""How much later a continuation ends than the log: pending operations end, too."""
 
 _SETTLES_MS: Final = 5_000
 """How long a continuation goes on after the last change, if the log ends before."""

@@ -99,7 +99,7 @@ def _condition_of_partition(name: Name, words: Sequence[str]) -> PartitionCondit
 
 
 def _no_condition(text: str) -> ReplayError:
-    known = there_are(text, invariant_names(), shown=None)
+    known = there_are("invariants", text, invariant_names(), shown=None)
     return ReplayError(
         f"{_OPTION} {text!r} is not {_OF_PARTITION}, and no invariant has this name; {known}"
     )

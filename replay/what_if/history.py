@@ -1,4 +1,4 @@
-"""What partitions and brokers went through, from a log or from a simulated run.
+"""The history of partitions and brokers, from a log or from a simulated run.
 
 Both are read into the same values, so that they can be compared. Times are milliseconds since the
 incident began.

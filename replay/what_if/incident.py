@@ -188,7 +188,7 @@ def read_incident(log: OpenedLog, progress: Progress = unreported) -> Incident:
 
 
 class _IncidentReader:
-    """What both kinds of logs share."""
+    """The common base for both kinds of logs."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.history = ClusterHistory()
@@ -199,7 +199,7 @@ class _IncidentReader:
         self.idle: list[int] = []
         self.is_imported = False
         self.rejected: dict[int, Rejected] = {}
-        """What the controller rejected of a request, by the event of the request."""
+        """The partitions that the controller rejected, by the event of the request."""
 
     def result(self) -> Incident:
         """The incident. Raises ReplayError if it has no broker."""
@@ -251,7 +251,7 @@ class _IncidentReader:
 
 def _without_shutdown(causes: list[ExternalCause], history: ClusterHistory) -> int:
     """How many causes there are before the shutdown of the controller, or of all brokers, with
-    which a recording ends. What the shutdown of brokers changed is removed from the history."""
+    which a recording ends. The changes of the brokers' shutdown are removed from the history."""
     end = len(causes)
     while end and _is_shutdown(causes[end - 1]):
         end -= 1

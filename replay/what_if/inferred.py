@@ -80,8 +80,8 @@ def _requests(
     now: PartitionSnapshot,
     running: dict[int, None],
 ) -> Iterator[ExternalCause]:
-    """What one change shows. An election of the preferred leader may also be the controller's own
-    rebalance, so it happens in every future."""
+    """The inputs that one change shows. An election of the preferred leader may also be the
+    controller's own rebalance, so it happens in every future."""
     name, at_ms = change.name, change.at_ms
     target = now.assignment.target
     if is_unclean(was, now):
@@ -143,7 +143,7 @@ def without_rejected_deletions(
 
 
 def rejected_partitions(error: int, errors: Mapping[Name, int]) -> Rejected:
-    """What was rejected, by the error of a response and those of its partitions."""
+    """The rejected partitions, by the error of a response and those of its partitions; None: all."""
     if error != NONE:
         return None
     return frozenset(name for name, code in errors.items() if code not in _REPEATED)

@@ -1,7 +1,7 @@
 """Topics and partitions that were created during an incident.
 
 A request may leave the replicas to the controller, or be rejected, and a tool may write the topic's
-znode. What was created is known from the partitions that appear.
+znode. The partitions that appear show what was created.
 """
 
 from collections.abc import Iterable, Sequence

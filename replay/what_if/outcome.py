@@ -173,7 +173,7 @@ def _loses(one: PartitionOutcome) -> tuple[bool, bool]:
 
 
 def text_of(what: OutcomeAspect, one: PartitionOutcome | None) -> str:
-    """What an outcome has of something that differs; None: the partition does not exist."""
+    """The value in an outcome of something that differs; None: the partition does not exist."""
     if what is OutcomeAspect.EXISTS or one is None:
         return "no" if one is None else "yes"
     match what:

@@ -1,8 +1,8 @@
 """Runs of the explorer and of what-if, as folders: reading one as an incident, and saving one.
 
-A saved run has all its inputs, so nothing about it is inferred: it is run again. What its log shows
-is needed to find the input that an event of the log shows. If the code of this version runs it
-differently, what happened is also read from the log.
+A saved run has all its inputs, so nothing about it is inferred: it is run again. The run's log is
+needed to find the input that an event of the log shows. If the code of this version runs it
+differently, the history is also read from the log.
 """
 
 from bisect import bisect_left, bisect_right
@@ -156,7 +156,7 @@ def _history_of_run(
 
 
 def _history_of_log(logged: ClusterHistory, shift_ms: int) -> ClusterHistory:
-    """What a log shows, at the times of the run."""
+    """The changes that a log shows, at the times of the run."""
     history = ClusterHistory()
     history.changes = [one._replace(at_ms=one.at_ms + shift_ms) for one in logged.changes]
     return history
@@ -181,7 +181,7 @@ def _parts(inputs: Sequence[Input]) -> Iterator[ExternalCause]:
 def _cause_in_log(
     logged: Sequence[ExternalCause], cause: ExternalCause, shift_ms: int
 ) -> ExternalCause | None:
-    """What the log shows of an input."""
+    """The trace of an input in the log."""
     return next(
         (
             one

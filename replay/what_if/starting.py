@@ -71,7 +71,7 @@ _RATE_MAX: Final = 100
 
 
 class Continuation(Struct, frozen=True):
-    """What continues an incident from one moment, as plain values that a worker can be sent.
+    """The data to continue an incident from one moment, as plain values for a worker.
 
     `scenario` has no inputs yet: `inputs_of` makes them from `causes`, those after the moment. The
     moment `at_ms` of the incident is `begin_ms` in a run. No input is earlier than `first_ms`.
@@ -97,8 +97,8 @@ class Continuation(Struct, frozen=True):
 
 
 class SettingOverrides(Struct, frozen=True):
-    """What replaces the settings of the incident: of the controller, of brokers, and of topics, by
-    topic and key."""
+    """The values that replace settings of the incident: of the controller, of brokers, and of
+    topics, by topic and key."""
 
     configuration: Configuration
     brokers: Mapping[str, str] = {}

@@ -30,7 +30,7 @@ from replay.why.subject import Subject
 
 
 class _Replica(NamedTuple):
-    """What a broker knows of a partition, apart from offsets."""
+    """A partition as a broker knows it, apart from offsets."""
 
     leader: int
     epoch: int

@@ -28,7 +28,7 @@ def since_when_unknown(event: int) -> str:
     """A sentence for a report about the last event of a term, which ended with this event."""
     return (
         f"the daemon has not been controller since event {event}, so this is the cluster at the "
-        "last event before it; the log does not show what changed since then"
+        "last event before it; the log does not show later changes"
     )
 
 

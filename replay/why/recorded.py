@@ -90,8 +90,8 @@ def _wall_ns(taken: NextEvent) -> int:
 
 
 class Limits(Struct, frozen=True):
-    """What limits an answer from one log. `lost_at` is the event at which the daemon last lost the
-    role, `unrecorded` the first command that an open log does not have; 0 and None if there is
+    """The limits of an answer from one log. `lost_at` is the event at which the daemon last lost
+    the role, `unrecorded` the first command that an open log does not have; 0 and None if there is
     none. `differs_at`: see `StoredCommandsCheck`."""
 
     header: Header
@@ -232,7 +232,7 @@ class RecordedRun:
 
     @property
     def limits(self) -> Limits:
-        """What limits the answer after the last event."""
+        """The limits of the answer after the last event."""
         return Limits(
             self._log.reader.header,
             self._check.differs_at,

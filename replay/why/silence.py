@@ -10,9 +10,9 @@ LONG_NS: Final = 1_000_000_000
 
 
 class Silence:
-    """The silence before each event of a log, in ns. What a daemon observes within a second after a
-    long silence has this silence before it: timers fire first, and a lost connection is noticed
-    before the end of the session."""
+    """The silence before each event of a log, in ns. A daemon's observations within a second after
+    a long silence have this silence before them: timers fire first, and a lost connection is
+    noticed before the end of the session."""
 
     def __init__(self) -> None:
         self._last_ns = self._ended_ns = self._long_ns = 0

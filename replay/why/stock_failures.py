@@ -1,4 +1,4 @@
-"""What stock controllers could not do, from the lines of their controller.log."""
+"""Failures of stock controllers, from the lines of their controller.log."""
 
 import re
 from typing import Final, NamedTuple

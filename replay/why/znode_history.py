@@ -65,7 +65,7 @@ _MISSED: Final = "a missing transaction"
 
 
 class ControllerFromLogs(Struct):
-    """What the brokers' logs show of the current controller."""
+    """The state of the current controller, as the brokers' logs show it."""
 
     failures: StockFailures = field(default_factory=StockFailures)
     requests: StockRequests = field(default_factory=StockRequests)

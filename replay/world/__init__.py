@@ -11,6 +11,6 @@
   `controller_endpoint` and `draws` are its parts
 - `clients`: producers and consumers; `admin`: administrators, whose steps are in `admin_acts`
 - `cluster`: all of them, from a `scenario`, with `inputs` that `faults` carries out; it reports to
-  an `observer`. What it has in common with that of the 0.8 design is in `simulated_cluster`
+  an `observer`. The parts that both designs have in common are in `simulated_cluster`
 - `simulation`: the fold in a cluster without time, for single procedures
 """

@@ -36,7 +36,7 @@ ATTEMPTS_MAX: Final = 40
 
 
 class AdminOutcome(NamedTuple):
-    """What became of a request of an act: the reply or response, None if the administrator gave
+    """The outcome of a request of an act: the reply or response, None if the administrator gave
     up."""
 
     at_us: int

@@ -45,7 +45,7 @@ RECORDS_OF_A_PRODUCER: Final = 1 << 32
 
 
 class KnownLeader(NamedTuple):
-    """What a client knows of a partition."""
+    """A partition as a client knows it."""
 
     broker: int
     leader_epoch: int
@@ -53,7 +53,7 @@ class KnownLeader(NamedTuple):
 
 
 class _Client:
-    """What producers and consumers share: the leaders that they know, and connections."""
+    """The common base of producers and consumers: the leaders that they know, and connections."""
 
     def __init__(
         self,

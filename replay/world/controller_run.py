@@ -61,7 +61,7 @@ History = list[tuple[Recorded, list[Issued]]]
 
 
 class RunSettings(msgspec.Struct, frozen=True):
-    """What a run needs to know. `highest`: the API versions that brokers offer."""
+    """The parameters of a run. `highest`: the API versions that brokers offer."""
 
     process: str
     configuration: Configuration

@@ -36,7 +36,7 @@ def hash_of(value: int) -> int:
 
 
 class Draws:
-    """What one controller draws. Its draws do not depend on those of other processes."""
+    """The draws of one controller. Its draws do not depend on those of other processes."""
 
     def __init__(self, seed: int, process: str) -> None:
         name = zlib.crc32(process.encode())

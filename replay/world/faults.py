@@ -4,8 +4,8 @@ A fault that has a duration ends at the latest when the quiet part of the run be
 that is to start again does so by then. Two overlapping faults of one kind at one place end with the
 later one.
 
-A stock controller and its broker are one process in reality: what happens to "broker N" as a whole
-happens to "stock N" too.
+A stock controller and its broker are one process in reality: a fault of "broker N" as a whole is
+also one of "stock N".
 """
 
 from collections.abc import Callable, Hashable

@@ -77,7 +77,7 @@ class FailLogDirectory(TimedInput, frozen=True):
 
 
 class PauseProcess(TimedInput, frozen=True):
-    """A process does nothing for some time (SIGSTOP). What arrives waits."""
+    """A process does nothing for some time (SIGSTOP). Messages that arrive in this time wait."""
 
     process: str
     ms: int

@@ -234,7 +234,7 @@ class Network:
         self._scheduler.call_at(link.free_us, arrival)
 
     def waits(self, process: str, arrival: Callable[[], None]) -> bool:
-        """Whether a process is paused. What arrives at it follows when it runs again."""
+        """Whether a process is paused. Messages to a paused process arrive when it runs again."""
         waiting = self._paused.get(process) if self._paused else None
         if waiting is None:
             return False

@@ -1,4 +1,4 @@
-"""What the processes of the simulation report while it runs.
+"""The reports of the simulated processes during a run.
 
 A simulation has one observer. It must not change the simulation. Calls come in the order of virtual
 time. Each has the name of the process ("broker 1", "producer 0", "consumer 0") and plain values. A

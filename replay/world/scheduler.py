@@ -34,7 +34,7 @@ class ScheduledAction:
 
 
 class Clock(Protocol):
-    """What a process uses of the clock."""
+    """The interface of the clock for a process."""
 
     @property
     def now_us(self) -> int:

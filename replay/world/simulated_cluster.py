@@ -1,4 +1,4 @@
-"""What the simulated clusters of both designs have in common."""
+"""The common base of the simulated clusters of both designs."""
 
 import hashlib
 from abc import ABC, abstractmethod

@@ -35,7 +35,7 @@ PERSISTENT: Final = (
     znodes.ISR_CHANGES,
     znodes.LOG_DIR_EVENTS,
 )
-"""What brokers create when they start (ZkData.PersistentZkPaths, KB 1.1)."""
+"""The znodes that brokers create when they start (ZkData.PersistentZkPaths, KB 1.1)."""
 
 
 def start_state(scenario: Scenario) -> ZooKeeper:

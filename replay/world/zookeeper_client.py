@@ -41,7 +41,7 @@ carried out or not)."""
 
 
 class SessionOwner(Protocol):
-    """What a process does when its session changes, and when a watch fires."""
+    """The callbacks of a process for changes of its session and for watches that fire."""
 
     def session_started(self, session: int) -> None:
         """A new session is established: nothing of an earlier session is left to this client."""

@@ -29,7 +29,7 @@ def fingerprint(copy: Path) -> str:
 
 
 def test_fingerprint_depends_only_on_the_source(copy: Path) -> None:
-    """It does not depend on the folder, on line ends or on Python's caches."""
+    """The fingerprint does not depend on the folder, on line ends or on Python's caches."""
     first = fingerprint(copy)
     assert first == core_fingerprint()
     for module in (copy / "controller" / "core").rglob("*.py"):

@@ -1,4 +1,4 @@
-"""What a planted defect is."""
+"""The definition of a planted defect."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager

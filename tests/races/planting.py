@@ -65,7 +65,7 @@ def planted(replacements: Sequence[Replacement]) -> Iterator[None]:
 
 
 def _places(replacement: Replacement) -> tuple[Any, list[tuple[Any, str]]]:
-    """What is replaced, and each class or module that has it, with its name there."""
+    """The replaced function, and each class or module that has it, with its name there."""
     module_name, _, path = replacement.target.partition(":")
     module = sys.modules[module_name]
     class_name, _, name = path.rpartition(".")

@@ -87,7 +87,7 @@ class _Early:
 
     @classmethod
     def of(cls, controller: Controller) -> "_Early":
-        """Those of the current term."""
+        """The early reads of the current term."""
         found: _Early | None = controller.__dict__.get("early")
         if found is None or found.context is not controller.context:
             found = controller.__dict__["early"] = cls(controller.context)
@@ -198,7 +198,7 @@ _settling: Final[dict[int, None]] = {}
 
 
 def _without_sync(_: ReadLatest) -> ReadLatest:
-    """What became of a write is read without a sync."""
+    """The outcome of a write is read without a sync."""
 
     async def planted(controller: Controller, paths: list[str], rule: str) -> ZnodeColumns:
         session = controller.session_id

@@ -86,7 +86,7 @@ class Kill(StrEnum):
 
 @dataclass(frozen=True)
 class StallConditions:
-    """What all runs have in common. `seed`: of the drawn delays of `Kill.RANDOM`."""
+    """The common parameters of all runs. `seed`: of the drawn delays of `Kill.RANDOM`."""
 
     runs: int
     partitions: int

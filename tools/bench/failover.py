@@ -120,7 +120,7 @@ def main(
     runs: Annotated[int, typer.Option(min=1, help="Measured runs, after one warm-up run.")] = 3,
     peer: Peer = True,
     standby: Annotated[bool, typer.Option(help="Measure a standby, too.")] = True,
-    steps: Annotated[str, typer.Option(help="What to measure, separated by commas.")] = ",".join(
+    steps: Annotated[str, typer.Option(help="The measurements, separated by commas.")] = ",".join(
         Step
     ),
     folder: Folder = None,

@@ -119,7 +119,7 @@ def _in_the_middle(names: Iterable[str]) -> list[str]:
 
 
 class _Measured(NamedTuple):
-    """What a command took. The processor time is that of all its processes."""
+    """The time that a command took. The processor time is the sum for all its processes."""
 
     elapsed_s: float
     used_s: float

@@ -1,4 +1,4 @@
-"""What TLS and SASL cost: the failover of refold in plain text and secured, on the same cluster.
+"""The cost of TLS and SASL: the failover of refold in plain text and secured, on the same cluster.
 
     python -m tools.bench.secured_failover --partitions 100000
 

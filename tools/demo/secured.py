@@ -73,7 +73,7 @@ class SecuredStage(Stage):
         )
 
     async def refuse_strangers(self) -> None:
-        """What does not log in, logs in with a wrong password, or has no rights. Raises
+        """Try clients that do not log in, log in with a wrong password, or have no rights. Raises
         DemoFailed."""
         endpoint = f"{HOST}:{self._port}"
         await self._require_refusal(endpoint, {})

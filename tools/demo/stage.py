@@ -1,4 +1,5 @@
-"""What the demonstrations share: servers, refold in the controller's role, output, the replay."""
+"""The common parts of the demonstrations: servers, refold in the controller's role, output, the
+replay."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What is measured in a run of either design.
+"""The measurements in a run of either design.
 
 A broker *accepts* the records of a partition if its process runs and it believes to be the leader.
 A partition without such a broker is unavailable; one with two has two leaders.

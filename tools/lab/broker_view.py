@@ -1,4 +1,4 @@
-"""What a broker returns to clients: leaders, replicas, ISRs, the controller, and offsets."""
+"""The answers of a broker to clients: leaders, replicas, ISRs, the controller, and offsets."""
 
 from contextlib import closing
 from typing import Any, NamedTuple

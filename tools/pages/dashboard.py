@@ -146,7 +146,7 @@ CURVES: Final = (
     Panel(
         "Standbys",
         "short",
-        "What a standby has not read yet.",
+        "The changes that a standby has not read yet.",
         (
             Series(f"refold_standby_lag_seconds{_OF}", "lag in s, {{instance}}"),
             Series(f"refold_standby_stale_znodes{_OF}", "stale znodes, {{instance}}"),

@@ -1,4 +1,4 @@
-"""What a comparison has shown about a planted change, and all verdicts as a table."""
+"""The verdict of a comparison about a planted change, and all verdicts as a table."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -24,7 +24,7 @@ def main(
         list[str] | None,
         typer.Option(
             metavar="|".join(get_args(Follows)),
-            help="What a shadow reads. Can be repeated; default: a shadow for each.",
+            help="The input of a shadow. Can be repeated; default: a shadow for each.",
         ),
     ] = None,
     folder: Annotated[Path | None, typer.Option(help="Kept; else a temporary folder.")] = None,

@@ -43,7 +43,7 @@ class ShadowOutcome(NamedTuple):
     summary: dict[str, Any]
     messages: list[dict[str, Any]]
     transactions: list[Transaction]
-    """Those of the shadow's sessions."""
+    """The transactions of the shadow's sessions."""
     log: Path
 
     @property

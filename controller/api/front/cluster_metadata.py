@@ -61,7 +61,7 @@ class MetadataQueries(DaemonQueries[ReadMetadata, ClusterMetadata | None]):
 def query_of(
     head: RequestHead, request: Any, client: ClientIdentity, listener: str
 ) -> MetadataQuery:
-    """What the daemon has to know to answer a request (kio's entity)."""
+    """The parts of a request (kio's entity) that the daemon needs for its answer."""
     with_cluster = bool(getattr(request, "include_cluster_authorized_operations", False))
     if head.api_key == DESCRIBE_CLUSTER:
         return MetadataQuery(client, listener, (), with_cluster_operations=with_cluster)

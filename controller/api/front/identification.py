@@ -59,7 +59,7 @@ class Identification:
     async def identify(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str
     ) -> ClientSession:
-        """Who the client is.
+        """The principal of a client.
 
         Raises LoginRejected, MalformedRequest, IncompleteReadError, ConnectionError.
         """

@@ -325,8 +325,8 @@ class Front:
         address: str,
         counts: ListenerCounts,
     ) -> ClientSession:
-        """Who the client is, if it says so in time. Raises `HandshakeTimedOut`, and as `identify`
-        does."""
+        """The principal of a client that identifies itself in time. Raises `HandshakeTimedOut`, and
+        as `identify` does."""
         seconds_max = self._context.limits.first_request_ms / 1000
         try:
             async with asyncio.timeout(seconds_max):

@@ -1,4 +1,4 @@
-"""Who the client of a connection is, and until when it is believed (KIP-368)."""
+"""The principal of a connection's client, and until when its login is valid (KIP-368)."""
 
 import asyncio
 from collections.abc import Callable

@@ -11,7 +11,7 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 
 
 class ClientIdentity(Struct, frozen=True, array_like=True, gc=False):
-    """Who sent a request: the principal, such as "User:alice", and the address of its host."""
+    """The sender of a request: the principal, such as "User:alice", and the address of its host."""
 
     principal: str
     host: str

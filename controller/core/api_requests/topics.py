@@ -15,7 +15,7 @@ class MutatingRequest(ReceivedRequest, frozen=True, array_like=True, kw_only=Tru
     field; it is None in logs from before the quotas were followed."""
 
     STRICT_SINCE: ClassVar[int]
-    """From this version on, what exceeds the quota is refused; earlier versions are throttled."""
+    """From this version on, changes above the quota are refused; earlier versions are throttled."""
 
     client_id: str | None = None
 

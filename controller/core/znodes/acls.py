@@ -26,7 +26,7 @@ _PREFIXED: Final = "PREFIXED"
 
 
 class ResourcePattern(NamedTuple):
-    """What ACLs are for: one name, "*" for all names, or all names with a prefix."""
+    """The resources of ACLs: one name, "*" for all names, or all names with a prefix."""
 
     type: str
     name: str

@@ -1,1 +1,1 @@
-"""What a broker does step by step, one procedure at a time."""
+"""The procedures of a broker, which run step by step, one procedure at a time."""

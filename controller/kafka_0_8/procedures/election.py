@@ -50,7 +50,7 @@ _REPLICAS, _ISR, _LEADER, _EPOCH = range(4)
 
 
 class _Candidacy(NamedTuple):
-    """What a candidate writes, and the replicas that it read. `assigned_at`: as of
+    """The state that a candidate writes, and the replicas that it read. `assigned_at`: as of
     `become_leader`; `epoch_version`: as in `Partition`."""
 
     epoch: int
@@ -254,8 +254,8 @@ def seen_epoch(broker: Broker, partition: Partition, found: ZnodeColumns) -> int
 async def _candidacy(
     broker: Broker, partition: Partition, found: ZnodeColumns
 ) -> _Candidacy | None:
-    """What this broker writes to become leader; None if it must not (E-01). If no broker can
-    become leader until the administrator corrects a znode, it is tried again (E-08)."""
+    """The state that this broker writes to become leader; None if it must not (E-01). If no broker
+    can become leader until the administrator corrects a znode, it is tried again (E-08)."""
     has_isr = found.errors[_ISR] == OK
     if not has_isr and _had_leader(broker, partition):
         _report_missing_isr(broker, partition)

@@ -177,7 +177,7 @@ def steps_to_clear(
 
 
 async def why_throttles_remain(cluster: ClusterConnection, state: ClusterState) -> str:
-    """What is being reassigned, or may be; "" if nothing is. A broker's limit applies to all
+    """The pending or possible reassignments, in words; "" for none. A broker's limit applies to all
     reassignments, so it is cleared only when there is none."""
     whole = state if state.moving else await cluster.admin.describe(None)
     if whole.moving:

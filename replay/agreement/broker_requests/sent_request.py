@@ -220,7 +220,7 @@ _request_fields: Final = attrgetter(
 _partition_fields: Final = attrgetter(*SentPartition.__struct_fields__)
 _ORIGIN_FIELDS: Final = ("seq", "connection", "lines", "cause", "since")
 _COUNT_FIELDS: Final = ("size", "leading")
-"""They follow from the partitions."""
+"""Fields that follow from the partitions."""
 _WORDS: Final = {
     "size": "number of partitions",
     "leading": "number of partitions to lead",

@@ -29,7 +29,7 @@ DELETION: Final = "topic_deletion"
 """The kind of the decisions about a topic that is deleted."""
 
 _LATE_MS: Final = TOGETHER_MS // 2
-"""What a log shows about an event may come this long after the event."""
+"""Lines about an event may follow up to this long after the event."""
 _LACKS_MS: Final = 300
 """A log lacks a line that should have come this long after its last one. The clocks of brokers and
 ZooKeeper differ by less."""

@@ -85,7 +85,7 @@ def _make_narrow(table: Table) -> None:
 
 
 def changes_panel(view: DebugView) -> RenderableType:
-    """What the event changed."""
+    """The changes of the event."""
     if not view.changes:
         return Text("This event changes nothing.")
     table = changes_table(view.changes)

@@ -1,4 +1,4 @@
-"""What the program asks the model. One thread does all of it, one question after another."""
+"""The program's questions to the model. One thread does all of it, one question after another."""
 
 import asyncio
 import shlex
@@ -40,9 +40,9 @@ class CancelledError(Exception):
 
 
 class DebugView(Struct, frozen=True):
-    """What the panels show: the events around the cursor, the event there, the state before and
-    after it, and the differences. `damage`: why the later events cannot be read, if they cannot.
-    `to_choose`: the `events_to_choose`."""
+    """The content of the panels: the events around the cursor, the event there, the state before
+    and after it, and the differences. `damage`: why the later events cannot be read, if they
+    cannot. `to_choose`: the `events_to_choose`."""
 
     around: Sequence[EventView]
     damage: str

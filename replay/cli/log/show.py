@@ -53,7 +53,9 @@ def show(
     kind: Kind = None,
     subject: Annotated[
         str | None,
-        typer.Option(help='Only about "t-0", "t", "broker 3" or a timer. Makes an index, once.'),
+        typer.Option(
+            help='Only about "t-0", "t", "broker 3" or a timer. The first use creates an index.'
+        ),
     ] = None,
     channel: Annotated[str | None, typer.Option(help="Only events of this channel.")] = None,
     term: Term = None,

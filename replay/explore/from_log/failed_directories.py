@@ -28,7 +28,7 @@ class FailedDirectories:
         self.is_logged = False
         self._schedule = schedule
         self._failures: dict[int, list[FailLogDirectory]] = {}
-        """Those since the last start of a broker, and those that have survived it."""
+        """The failures since the last start of a broker, and earlier ones that have survived it."""
         self._earlier: dict[int, list[FailLogDirectory]] = {}
 
     def reported(self, ns: int, broker: int) -> None:

@@ -247,8 +247,8 @@ def targets_of(entries: Mapping[Name, Replicas]) -> tuple[Target, ...]:
 
 
 def _input_of(at_ms: int, request: ApiRequest) -> Input | None:
-    """The input that makes a request; None if the request is about topics or brokers. What an input
-    cannot have, such as an unknown mechanism, is left out."""
+    """The input that makes a request; None if the request is about topics or brokers. Values that
+    an input cannot have, such as an unknown mechanism, are left out."""
     match request:
         case AllocateProducerIdsReceived(broker=broker):
             return AllocateProducerIds(at_ms, broker)

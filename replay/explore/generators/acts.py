@@ -73,7 +73,7 @@ _MISTAKES: Final = (
     '{"version":1}',
     '{"version":1,"partitions":[{"topic":"orders"}]}',
 )
-"""What an operator may write into a znode by mistake."""
+"""Contents that an operator may write into a znode by mistake."""
 _MOVED_PERCENT: Final = 40
 """How often a target has as many new replicas as possible."""
 

@@ -14,7 +14,7 @@ from replay.world.scenario import Scenario
 
 
 class Case(Struct, frozen=True):
-    """What a run needs to be run again, and how it was made."""
+    """The data that repeats a run, and how the run was made."""
 
     scenario: Scenario
     inputs: tuple[Input, ...]

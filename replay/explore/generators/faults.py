@@ -88,8 +88,8 @@ class FaultMaker:
         return numbers.choice(_SHORT_MS if numbers.chance(60) else _LONG_MS)
 
     def _end(self) -> int | None:
-        """How long a broker stays down, in milliseconds; None: to the end of the run. What waits
-        for such a broker must wait, and all else must go on without it."""
+        """How long a broker stays down, in milliseconds; None: to the end of the run. Operations
+        that need such a broker must wait, and all others must go on without it."""
         return None if self._numbers.chance(_NEVER_PERCENT) else self._duration()
 
     def draw_focus(self) -> None:
@@ -287,4 +287,4 @@ _AIMED_WEIGHTS: Final[tuple[tuple[Callable[[FaultMaker, int], Input], int], ...]
     (FaultMaker.start_controller, 2),
     (FaultMaker.shut_down_controller, 4),
 )
-"""Those of faults at a moment."""
+"""The inputs of faults at a moment."""

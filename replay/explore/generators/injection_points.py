@@ -31,7 +31,7 @@ _WATCH_EVENT: Final = (-1).to_bytes(4, signed=True)
 
 
 class InjectionPoint(Struct, frozen=True):
-    """What a process did: `kind` is the same for acts that differ in names and numbers only."""
+    """An act of a process: `kind` is the same for acts that differ in names and numbers only."""
 
     process: str
     at_ms: int

@@ -470,8 +470,8 @@ class Patterns:
         return made
 
     def _late_requests(self, at_ms: int) -> list[Input]:
-        """What a broker sends to controllers arrives when the broker has restarted, and the
-        controller has noticed that: a request for its controlled shutdown, or for an ISR."""
+        """A broker's message to controllers arrives after the controller has noticed that the
+        broker restarted: a request for its controlled shutdown, or for an ISR."""
         numbers = self._numbers
         broker = numbers.choice(self._brokers)
         others = [one for one in self._brokers if one != broker]

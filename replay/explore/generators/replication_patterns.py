@@ -91,8 +91,8 @@ class ReplicationPatterns:
         return [*ends, late, *self._acts.crash(lost_ms, leading, numbers.choice(OUTAGE_MS))]
 
     def late_shrink(self, at_ms: int) -> list[Input]:
-        """A follower does not fetch, so that its leader removes it from the ISR. What the leader
-        writes or asks for arrives late, and then the leader fails, or the follower returns."""
+        """A follower does not fetch, so that its leader removes it from the ISR. The leader's write
+        or request arrives late, and then the leader fails, or the follower returns."""
         numbers = self._numbers
         partition = self._replicated()
         if partition is None:

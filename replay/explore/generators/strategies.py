@@ -60,8 +60,8 @@ _TURNS: Final = (
 
 
 class ExplorationStart(Struct, frozen=True):
-    """What an exploration starts from. Without a scenario, each job makes one. Without inputs, each
-    job makes a random mix; otherwise it varies these."""
+    """The start of an exploration. Without a scenario, each job makes one. Without inputs, each job
+    makes a random mix; otherwise it varies these."""
 
     scenario: Scenario | None = None
     inputs: tuple[Input, ...] = ()

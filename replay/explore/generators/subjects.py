@@ -1,4 +1,4 @@
-"""What a message is about: znodes and partitions."""
+"""The subjects of a message: znodes and partitions."""
 
 from collections.abc import Iterator
 from typing import Final

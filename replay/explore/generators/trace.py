@@ -1,4 +1,4 @@
-"""What a trace of deliveries says: which of them race, and which traces are equivalent.
+"""Analysis of a trace of deliveries: which of them race, and which traces are equivalent.
 
 A delivery happens before another one if it is earlier at the same receiver, or caused it. Two
 deliveries at one receiver on different links *race* if the later one was not sent because of the

@@ -241,7 +241,7 @@ class OlderEntriesRemoved(Invariant):
     def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._czxid = 0
-        """That of /admin/reassign_cancel; 0: it does not exist."""
+        """The czxid of /admin/reassign_cancel; 0: it does not exist."""
         self._older: dict[Name, tuple[int, ...]] = {}
 
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:

@@ -1,4 +1,4 @@
-"""What the invariants about recovery see of the processes of the simulation."""
+"""The view that invariants about recovery have of the simulated processes."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -8,7 +8,7 @@ from controller.core.znodes import Name
 
 
 class CachedPartition(NamedTuple):
-    """What the metadata cache of a broker has of a partition."""
+    """A partition in the metadata cache of a broker."""
 
     leader: int
     leader_epoch: int

@@ -90,7 +90,7 @@ class CredentialsAsRequested(Invariant):
 
 
 def _changes(request: AlterUserScramCredentialsReceived) -> dict[str, Changes]:
-    """What a request asks, by the paths of the users' znodes."""
+    """The changes that a request asks for, by the paths of the users' znodes."""
     found: dict[str, Changes] = {}
     for deleted in request.deletions:
         changes = found.setdefault(znodes.user_config_path(deleted.user), {})

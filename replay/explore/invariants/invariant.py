@@ -91,7 +91,8 @@ def forget_topic_without_id(values: dict[_TopicKey, Any], topic: KnownTopic) -> 
 
 
 class Invariant:
-    """What must always hold in a cluster. A subclass overrides the facts that it needs."""
+    """A property that must always hold in a cluster. A subclass overrides the facts that it
+    needs."""
 
     NAME: ClassVar[str]
     STATEMENT: ClassVar[str]

@@ -69,8 +69,8 @@ class RequestedTargets:
 
 
 class LeaderCandidates(NamedTuple):
-    """What a controller knows when it elects the leader of a partition: the orders in which its
-    rules consider replicas, the replicas that may be online as far as it knows, and those that
+    """The knowledge of a controller when it elects the leader of a partition: the orders in which
+    its rules consider replicas, the replicas that may be online as far as it knows, and those that
     surely are."""
 
     orders: tuple[tuple[int, ...], ...]
@@ -79,7 +79,7 @@ class LeaderCandidates(NamedTuple):
 
 
 class ProcessQueries:
-    """What the invariants ask about processes; the monitor sets the answers."""
+    """The facts about processes that invariants need; the monitor sets them."""
 
     def __init__(self) -> None:
         self.live_brokers_of: Callable[[str], Collection[int] | None] = lambda process: None
@@ -87,11 +87,12 @@ class ProcessQueries:
         self.surely_live_of: Callable[[str], Collection[int] | None] = lambda process: (
             self.live_brokers_of(process)
         )
-        """Those of them that it must know."""
+        """The brokers that a controller must know to be live and not shutting down."""
         self.latest_live_of: Callable[[str], Collection[int] | None] = lambda process: (
             self.live_brokers_of(process)
         )
-        """Those of the list that it has read last: what counts between two procedures."""
+        """The brokers of the list that the controller has read last, which counts between two
+        procedures."""
         self.children_known_to: Callable[[str, str], Collection[str] | None] = (
             lambda process, path: None
         )
@@ -155,7 +156,8 @@ class KnownCluster(ProcessQueries):
         self.admin: dict[str, bytes] = {}
         """The znodes under /admin that tools and the controller create and delete."""
         self.made_by_clients: dict[str, None] = {}
-        """Those of them that a client has created, as tools do and, by mistake, operators."""
+        """The znodes under /admin that a client has created, as tools do and, by mistake,
+        operators."""
         self.losses = Losses()
         self.requests: dict[Name, RequestedTargets] = {}
         self.open_requests: dict[tuple[str, int], ApiRequest] = {}

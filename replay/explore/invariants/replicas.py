@@ -38,8 +38,8 @@ class IsrWithinAssignment(Invariant):
         self._removed: dict[Name, tuple[int, ...]] = {}
         """The replicas that controllers with Kafka's rules have removed from an assignment."""
         self._overwritten: dict[Name, tuple[int, ...]] = {}
-        """Those that tools have removed since a controller wrote the assignment: a tool may write
-        what it read before a reassignment."""
+        """The replicas that tools have removed since a controller wrote the assignment: a tool may
+        write what it read before a reassignment."""
 
     def state_written(self, write: StateWrite) -> None:
         before = write.before.isr if write.before is not None else ()

@@ -6,7 +6,7 @@ from replay.explore.invariants.invariant import Invariant, Report
 from replay.explore.invariants.known_cluster import KnownCluster
 
 _NEW_TERM = ("elected", "resigned")
-"""What a controller logs when it begins and ends a term. A failover reads all lists."""
+"""The codes that a controller logs when it begins and ends a term. A failover reads all lists."""
 
 
 class ChangedListsRead(Invariant):

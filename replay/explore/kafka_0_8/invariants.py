@@ -114,8 +114,8 @@ class HighWatermarkRises(LeaderInvariant):
 
 
 class IsrHasCommittedRecords(LeaderInvariant):
-    """Source: D-03 and D-05. What a leader knows of a follower comes from the follower's fetches; a
-    follower that truncates its log afterwards is a known flaw (F-01)."""
+    """Source: D-03 and D-05. A leader learns a follower's log end offset from the follower's
+    fetches; a follower that truncates its log afterwards is a known flaw (F-01)."""
 
     NAME: ClassVar[str] = "isr-has-committed-records"
     STATEMENT: ClassVar[str] = (

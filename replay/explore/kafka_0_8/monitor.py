@@ -97,7 +97,7 @@ class Monitor08(Monitor):
                 self._commit(number, partition.name, partition.epoch, partition.local.hw)
 
     def _commit(self, broker: int, name: Name, epoch: int, hw: int) -> None:
-        """The high watermark of a leader: what is new is committed now."""
+        """The high watermark of a leader: the new records are committed now."""
         topic = self.known.topics.get(name[0])
         if topic is None or self.known.is_of_earlier_topic(name, epoch):
             return
@@ -133,7 +133,7 @@ class Monitor08(Monitor):
             self.known.losses.cut(partition, broker, kept, self._log_of(broker, partition)[kept:])
         super().truncated(process, partition, end, cause)
 
-    # Clients: what is about an earlier topic of the same name comes late.
+    # Clients: results about an earlier topic of the same name come late.
 
     def acknowledged(self, process: str, one: AcknowledgedRecord) -> None:
         if not self.known.is_of_earlier_topic(one.name, one.leader_epoch):

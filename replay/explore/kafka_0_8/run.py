@@ -20,7 +20,7 @@ RULES: Final = tuple(sorted(value for name, value in vars(rules).items() if name
 
 
 class Coverage(Struct):
-    """What runs have reached, added up. `rules`: how many commands had each rule as their reason.
+    """The coverage of all runs, added up. `rules`: how many commands had each rule as their reason.
     `inputs`: the inputs of all runs by kind. `recovered`: the runs in which all invariants about
     recovery held at the end."""
 
@@ -65,7 +65,7 @@ class Run08:
         return self.cluster.digest() if self.cluster is not None else ""
 
     def coverage(self) -> Coverage:
-        """What the run has reached."""
+        """The coverage of the run."""
         found = Coverage(runs=1, recovered=int(self._monitor.is_settled))
         for one in self._inputs:
             count(found.inputs, type(one).__name__)

@@ -1,7 +1,7 @@
 """Searches for runs of the 0.8 design that break an invariant, and shrinks them.
 
-The runs are numbered. What a run does depends only on the seed and its number. Workers are new
-processes; each plays a few runs after the other.
+The runs are numbered. A run depends only on the seed and its number. Workers are new processes;
+each plays a few runs after the other.
 """
 
 import itertools

@@ -50,8 +50,8 @@ _VERDICT: Final = """
 
 
 def reassignment_changes(records: DataFrame, znodes: DataFrame, failovers: DataFrame) -> DataFrame:
-    """What clients wrote into the znodes of reassignments or requested by Kafka's API, one row per
-    change and partition. Cancellations have no partition."""
+    """The changes that clients wrote into the znodes of reassignments or requested by Kafka's API,
+    one row per change and partition. Cancellations have no partition."""
     changes = _written_targets(records, znodes, failovers).unionByName(_requested_targets(records))
     return changes.unionByName(_cancels(records, znodes, failovers))
 
@@ -60,8 +60,8 @@ def reassignment_pairs(
     changes: DataFrame, steps: DataFrame, znodes: DataFrame, failovers: DataFrame, window_s: float
 ) -> DataFrame:
     """Each change by a client with the last event about the same partition, if they are at most
-    `window_s` seconds apart. What a failover finds after a term of another controller is paired
-    with that term."""
+    `window_s` seconds apart. A change that a failover finds after a term of another controller is
+    paired with that term."""
     touches = changes.where("topic is not null").unionByName(_own_steps(steps, changes, znodes))
     touches = touches.unionByName(_of_each(changes, touches, window_s))
     return _pairs(touches, failovers, window_s)
@@ -107,10 +107,11 @@ def reassignment_races(
 
 
 def _written_targets(records: DataFrame, znodes: DataFrame, failovers: DataFrame) -> DataFrame:
-    """What other clients ask for in the entries, the extra entries and the requests, by partition.
+    """The changes by other clients, in the entries, the extra entries and the requests, by
+    partition.
 
-    A change counts from the watch event that reported it. What a failover reads first counts as
-    found: when it was written is unknown.
+    A change counts from the watch event that reported it. A change that a failover reads first
+    counts as found, because the time of its write is unknown.
     """
     return records.sparkSession.sql(
         f"""

@@ -9,7 +9,7 @@ is older than the event.
 - From a stock cluster's log: each transaction, the initial state, and the differences that are
   found after missing transactions. The ephemeral znodes of a session are deleted with it
 
-What the path is about is in `znode` (a kind of `replay.subjects`), `broker`, `topic` and
+The subject of the path is in `znode` (a kind of `replay.subjects`), `broker`, `topic` and
 `partition`. Znodes without a kind are left out.
 
 Writes and reads whose paths are not stored (a body above 4 KiB, an event above 64 KiB) are missing.

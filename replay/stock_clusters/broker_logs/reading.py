@@ -50,7 +50,7 @@ class AllBrokerLogs(Protocol):
 
     @property
     def notes(self) -> list[str]:
-        """What is to be reported about lines and files that cannot be used."""
+        """The report about lines and files that cannot be used."""
 
     @property
     def damaged(self) -> dict[str, int]:

@@ -175,7 +175,7 @@ class FollowedImport:
 
     @property
     def notes(self) -> list[str]:
-        """What cannot be read or is not as the server wrote it."""
+        """The records that cannot be read or differ from what the server wrote."""
         builder = self._builder
         damages = map(str, self._logs.damages)
         of_lines = [note for log in self._broker_logs for note in log.notes]

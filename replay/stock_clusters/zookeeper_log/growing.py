@@ -5,8 +5,8 @@
         for one in logs.read(limit, now): ...
 
 A server appends to its last file and begins the next one after a snapshot or a restart. It may be
-in the middle of a record: what cannot be read yet is read again later. A file stays open while it
-is read, so it can be purged meanwhile.
+in the middle of a record: an incomplete record is read again later. A file stays open while it is
+read, so it can be purged meanwhile.
 """
 
 from collections.abc import Iterator

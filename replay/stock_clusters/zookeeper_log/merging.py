@@ -71,7 +71,7 @@ class Gap(Struct, frozen=True):
 
 
 class UnwatchedChanges(Struct, frozen=True):
-    """What ZooKeeper changed after transaction `after`, up to the beginning of another session that
+    """ZooKeeper's changes after transaction `after`, up to the beginning of another session that
     watches. How many transactions these are is unknown."""
 
     after: int

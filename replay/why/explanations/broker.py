@@ -31,12 +31,13 @@ def explain_broker(history: FactHistory) -> Finding:
     if view is None:
         head = f"Broker {broker} is not registered"
         if changed is not None:
-            head += f" since {event_and_time(changed)}: {sentence(changed)}"
-            head += around_loss(history, changed)
+            head = f"Broker {broker} has not been registered since {event_and_time(changed)}: "
+            head += f"{sentence(changed)}{around_loss(history, changed)}"
     else:
-        head = f"Broker {broker} is {'shutting down' if view.is_shutting_down else 'registered'}"
+        state = "shutting down" if view.is_shutting_down else "registered"
+        head = f"Broker {broker} is {state}"
         if changed is not None:
-            head += f" since {event_and_time(changed)}"
+            head = f"Broker {broker} has been {state} since {event_and_time(changed)}"
     leads = sum(1 for one in parts if one.leader == broker)
     out = [one.name for one in parts if broker not in one.isr]
     offline = [

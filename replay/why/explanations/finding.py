@@ -13,11 +13,11 @@ from replay.why.move import Move
 from replay.why.sentences import pending_deletion, sentence
 
 _PROBED: Final = {
-    ANSWERS: "its address answers since event {0}",
-    REFUSES: "no process listens on its address since event {0}",
-    SILENT: "its address does not answer since event {0}, so it hangs or cannot be reached",
+    ANSWERS: "its address has answered since event {0}",
+    REFUSES: "no process has listened on its address since event {0}",
+    SILENT: "its address has not answered since event {0}, so it hangs or cannot be reached",
 }
-"""What the probes of a lost broker's address show."""
+"""The results of probes of a lost broker's address, in words."""
 _F = TypeVar("_F", bound=Fact)
 
 

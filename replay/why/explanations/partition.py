@@ -137,10 +137,8 @@ def _belongs(fact: AnyFact, view: PartitionView, cancelled: Sequence[int]) -> bo
 
 
 def _explain_deletion(history: FactHistory, view: PartitionView) -> str:
-    found = last(history.facts, TopicChanged)
-    since = f" since {event_and_time(found)}" if found is not None else ""
     waits = deletion_of(history, view.topic)
-    return f"{view.name} is being deleted with its topic{since}. {waits}".rstrip()
+    return f"{view.name} is being deleted with its topic. {waits}".rstrip()
 
 
 def _explain_never_led(history: FactHistory, view: PartitionView) -> str:
@@ -158,8 +156,8 @@ def _explain_offline(history: FactHistory, view: PartitionView, changes: list[St
     since = loss_of(history, lost) if lost != NO_BROKER else None
     head = f"{view.name} is offline"
     if since is not None:
-        head += f" since {event_and_time(since)}: {why_lost(history, lost)}, "
-        head += f"and broker {lost} was the leader"
+        head = f"{view.name} has been offline since {event_and_time(since)}: "
+        head += f"{why_lost(history, lost)}, and broker {lost} was the leader"
     elif lost != NO_BROKER:
         head += f": its leader, broker {lost}, is not registered"
     failed = _failed_election(history, view, since)
@@ -237,16 +235,17 @@ def _way_back(history: FactHistory, view: PartitionView) -> str:
 
 def _explain_leader(history: FactHistory, view: PartitionView, changes: list[StateWritten]) -> str:
     chosen = [one for one in changes if one.before is None or one.before.leader != one.after.leader]
-    head = f"{view.name} has {leader_in_words(view.leader)}"
+    leader = leader_in_words(view.leader)
+    head = f"{view.name} has had {leader} since"
     if not chosen:
-        return f"{head} since before this log begins."
+        return f"{head} before this log begins."
     one = chosen[-1]
     if one.before is None and not one.rule and not one.writer:
         return (
-            f"{head}: the controller found it in ZooKeeper at {event_and_time(one)}, where "
-            "another process had written it before."
+            f"{view.name} has {leader}: the controller found it in ZooKeeper at "
+            f"{event_and_time(one)}, where another process had written it before."
         )
-    return f"{head} since {event_and_time(one)}: {_why_chosen(history, view, chosen)}."
+    return f"{head} {event_and_time(one)}: {_why_chosen(history, view, chosen)}."
 
 
 def _why_chosen(history: FactHistory, view: PartitionView, chosen: list[StateWritten]) -> str:
@@ -376,7 +375,7 @@ def _moves(history: FactHistory, view: PartitionView, move: Move | None) -> str:
     waits = (
         enumeration(f"{broker} ({why})" for broker, why in lacking.items()) or "no replica any more"
     )
-    since = ""
+    begun = ""
     if move is not None and move.begun is not None:
-        since = f" since event {move.begun.place}"
-    return f"It is being reassigned to {target}{since} and waits for {waits}; {more}"
+        begun = f", begun at event {move.begun.place},"
+    return f"Its reassignment to {target}{begun} waits for {waits}; {more}"

@@ -132,11 +132,11 @@ def _explain_waiting_rollback(view: PartitionView, move: Move | None) -> str:
     """A rollback that waits; the notice at its beginning says for what. The target replicas do not
     matter any more."""
     waits = move.waited[-1] if move is not None and move.waited else None
-    since = f" since {waits.since}" if waits is not None else ""
+    status = f"has waited since {waits.since}" if waits is not None else "waits"
     why = f": {move.cancelled.text}" if move is not None and move.cancelled is not None else ""
     return (
         f"The reassignment of {view.name} to {broker_list(view.target)} is cancelled{why}. It "
-        f"waits{since} to go back to {broker_list(_origin(view, move))}: "
+        f"{status} to go back to {broker_list(_origin(view, move))}: "
         f"{with_full_stop(view.rollback_waits)}"
     )
 
@@ -208,7 +208,7 @@ def _replicas_instead(history: FactHistory, view: PartitionView, move: Move | No
     given_up = last(history.facts, MoveGivenUp)
     if given_up is None:
         return goes
-    goes += f" since event {given_up.seq}"
+    goes += f", as decided at event {given_up.seq}"
     if is_rollback and move is not None and move.cancelled is not None:
         return f"{goes}: {move.cancelled.text}"
     because = given_up.because

@@ -38,15 +38,17 @@ def _summary(history: FactHistory, view: PartitionView, broker: int) -> str:
     if broker not in view.isr:
         return f"{why_out_of_isr(history, view, broker)}."
     entered = _last_change(history, view, broker, is_in=True)
-    leads = " and leads it" if view.leader == broker else ""
-    head = f"Broker {broker} is in the ISR of {view.name}{leads}"
+    head = f"Broker {broker} has been in the ISR of {view.name} since"
+    if view.leader == broker:
+        head = f"Broker {broker} leads {view.name} and has been in its ISR since"
     if entered is None:
-        return f"{head} since before this log begins."
-    return f"{head} since {event_and_time(entered)}: {sentence(entered)}."
+        return f"{head} before this log begins."
+    return f"{head} {event_and_time(entered)}: {sentence(entered)}."
 
 
 def _cancellation_in_words(history: FactHistory, view: PartitionView, broker: int) -> str:
-    """That the move which adds the broker, or would have added it, is cancelled."""
+    """A sentence about the cancelled move that adds the broker, or would have added it; "" for
+    none."""
     move = being_undone(history, view)
     if move is not None and broker in view.adding:
         why = f": {move.cancelled.text}" if move.cancelled is not None else ""
@@ -61,7 +63,6 @@ def _cancellation_in_words(history: FactHistory, view: PartitionView, broker: in
 def why_out_of_isr(history: FactHistory, view: PartitionView, broker: int) -> str:
     """A sentence without its full stop."""
     removed = _last_change(history, view, broker, is_in=False)
-    head = f"Broker {broker} is not in the ISR of {view.name}"
     live = {one.id: one for one in history.cluster.brokers}
     now = why_not_in_sync(view, broker, live)
     if removed is None:
@@ -69,9 +70,10 @@ def why_out_of_isr(history: FactHistory, view: PartitionView, broker: int) -> st
         if broker in view.adding:
             is_undone = being_undone(history, view) is not None
             status = "it was being added" if is_undone else "it is being added"
-        return f"{head}: {status}; now it is {now}"
+        return f"Broker {broker} is not in the ISR of {view.name}: {status}; now it is {now}"
     why = _why_removed(history, removed, broker)
-    return f"{head} since {event_and_time(removed)}: {why}; now it is {now}"
+    head = f"Broker {broker} has not been in the ISR of {view.name} since"
+    return f"{head} {event_and_time(removed)}: {why}; now it is {now}"
 
 
 def _why_removed(history: FactHistory, removed: StateWritten, broker: int) -> str:

@@ -60,7 +60,7 @@ def unseen_term(elections: Sequence[RoleChanged], term: int) -> str:
     text = f"Term {term} was that of {whose}."
     if before:
         one = max(before, key=lambda each: each.epoch)
-        text += f" Before it, {one.who} had term {one.epoch}, since {event_and_time(one)}."
+        text += f" Before it, {one.who} had term {one.epoch}, which began at {event_and_time(one)}."
     return (
         f"{text} {capitalized(other.who)} took over with term {other.epoch} "
         f"at {event_and_time(other)}, by {_write(other)}."

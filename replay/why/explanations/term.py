@@ -41,10 +41,10 @@ def explain_term(history: FactHistory) -> Finding:
         return Finding(first, facts)
     assert begun is not None, "one of the two is there"
     why = _why_elected(roles, begun)
-    first = f"{capitalized(who)} is controller of term {wanted} since {event_and_time(begun)}{why}."
+    when = event_and_time(begun)
+    first = f"{capitalized(who)} has been controller of term {wanted} since {when}{why}."
     unseen_end = _unseen_end(history, elections, begun)
     if unseen_end:
-        when = event_and_time(begun)
         first = f"{capitalized(who)} became controller of term {wanted} at {when}{why}.{unseen_end}"
     first += predecessor_sentence(elections, begun) + successor_sentence(
         elections, None, begun.epoch
@@ -77,7 +77,7 @@ def _without_controller(history: FactHistory, roles: list[RoleChanged]) -> str:
     holder = history.cluster.controller
     if holder.broker != NO_BROKER:
         who = capitalized(holder.name)
-        return f"{who} is controller of term {holder.epoch} since before this log."
+        return f"{who} has been controller of term {holder.epoch} since before this log begins."
     found = last(roles, RoleChanged)
     if found is None:
         return "No broker has been controller in this log."

@@ -59,7 +59,7 @@ def _facts(history: FactHistory, view: TopicView | None, name: str) -> list[AnyF
 
 
 def deletion_of(history: FactHistory, topic: str) -> str:
-    """What the deletion of a topic waits for; "" if it is not being deleted."""
+    """The state of a topic's deletion, in words; "" if the topic is not being deleted."""
     found = (one for one in history.cluster.deletions if one.topic == topic)
     return "".join(_deletion(history, one) for one in found)
 
@@ -71,17 +71,26 @@ def _deletion(history: FactHistory, deletion: DeletionView) -> str:
     since = f" since {event_and_time(changed)}" if changed is not None else ""
     if deletion.offline_brokers:
         lost = enumeration(_absent(history, one) for one in deletion.offline_brokers)
-        return f"The deletion of {name} is blocked{since}: replicas of it are on {lost}."
+        status = f"has been blocked{since}" if since else "is blocked"
+        return f"The deletion of {name} {status}: replicas of it are on {lost}."
     moving = [one.partition for one in history.cluster.reassignments if _is_of(one.partition, name)]
     if moving:
-        return f"The deletion of {name} waits{since}: {enumeration(moving)} is being reassigned."
+        status = f"has waited{since}" if since else "waits"
+        moves = f"{enumeration(moving)} {'is' if len(moving) == 1 else 'are'} being reassigned"
+        return f"The deletion of {name} {status}: {moves}."
     if deletion.waits_for:
         awaited = enumeration(_deleting_broker(history, one) for one in deletion.waits_for)
         return f"The deletion of {name} is under way: it waits for {awaited}."
     if _has_no_replica(history, deletion):
         return f"The deletion of {name} is about to end: brokers have deleted all its replicas."
-    why = f": {sentence(changed)}" if changed is not None and deletion.status == "waits" else ""
-    return f"The deletion of {name} is {_status(deletion)}{since}{why}."
+    status = "waiting" if deletion.status == "waits" else deletion.status
+    status = f"has been {status}{since}" if since else f"is {status}"
+    why = ""
+    if deletion.status == "under way":
+        why = ": brokers have not deleted all its replicas yet"
+    elif deletion.status == "waits" and changed is not None:
+        why = f": {sentence(changed)}"
+    return f"The deletion of {name} {status}{why}."
 
 
 def _has_no_replica(history: FactHistory, deletion: DeletionView) -> bool:
@@ -102,15 +111,6 @@ def _deleting_broker(history: FactHistory, broker: int) -> str:
     sent = last(to_broker, DeletionSent)
     since = f", which was sent the deletion at {event_and_time(sent)}" if sent is not None else ""
     return f"broker {broker}{since}"
-
-
-def _status(deletion: DeletionView) -> str:
-    waiting = "waiting" if deletion.status == "waits" else deletion.status
-    return (
-        f"{waiting}: brokers have not deleted all its replicas yet"
-        if waiting == "under way"
-        else waiting
-    )
 
 
 def _absent(history: FactHistory, broker: int) -> str:
@@ -135,7 +135,7 @@ def _partitions(view: TopicView) -> str:
     if offline:
         parts.append(f"{enumeration(offline)} {'is' if len(offline) == 1 else 'are'} offline")
     if new:
-        parts.append(f"{enumeration(new)} never had a leader")
+        parts.append(f"{enumeration(new)} {'has' if len(new) == 1 else 'have'} never had a leader")
     if short:
         parts.append(f"not all in sync: {enumeration(short)}")
     if not parts:

@@ -1,4 +1,4 @@
-"""What is not well at a moment, grouped by its root cause?"""
+"""Which problems does a cluster have at a moment, grouped by their root causes?"""
 
 from msgspec import Struct
 
@@ -78,7 +78,7 @@ def unhealthy(history: FactHistory) -> list[RootCause]:
 
 
 def _of_controller(history: FactHistory) -> list[str]:
-    """What the controller could not do, and the brokers that do not answer it."""
+    """The failures of the controller, and the brokers that do not answer it."""
     silent = [silent_broker(history.cluster, one.broker) for one in history.cluster.unanswered]
     return [one for one in (history.headline(), *silent) if one]
 

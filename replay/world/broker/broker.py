@@ -58,7 +58,7 @@ class Broker:
 
     def crash(self, *, loses_unflushed: bool = False, restart_after_us: int | None = None) -> None:
         """The process ends without closing its session. `loses_unflushed`: its machine fails, too,
-        and what is not on the disk is lost."""
+        and records that are not on the disk are lost."""
         if self._run is None:
             return
         self._run.crash()

@@ -1,4 +1,4 @@
-"""What the parts of one run of a broker share."""
+"""The shared state of one run of a broker."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ MinIsr = Callable[[str], int | None]
 
 
 class MetadataCache:
-    """What a broker knows of its cluster from UpdateMetadata requests (ZkMetadataCache): leaders,
+    """A broker's knowledge of its cluster from UpdateMetadata requests (ZkMetadataCache): leaders,
     live brokers and the controller."""
 
     def __init__(self) -> None:

@@ -40,7 +40,7 @@ class Answer(NamedTuple):
 
 
 class Followers(Protocol):
-    """What fetches the partitions that this broker follows (ReplicaFetcherManager)."""
+    """The fetchers of the partitions that this broker follows (ReplicaFetcherManager)."""
 
     def follow(self, partition: Partition) -> None:
         """Fetch from the partition's leader, at its current leader epoch."""

@@ -36,7 +36,7 @@ class DetachedBroker:
 
     @property
     def metadata(self) -> dict[Name, int]:
-        """What the broker returns to clients: the leader of each partition."""
+        """The broker's answer to clients: the leader of each partition."""
         cached = self._context.metadata.partitions
         return {name: one.leadership.leader for name, one in cached.items()}
 

@@ -37,7 +37,7 @@ class Disk:
             log.checkpoint = log.high_watermark
 
     def lose_unflushed(self, process: str, observer: Observer) -> None:
-        """The whole machine fails: what is not on the disk is lost."""
+        """The whole machine fails: records that are not on the disk are lost."""
         for name, log in self._all():
             if log.flushed < log.end:
                 log.truncate(log.flushed)

@@ -1,4 +1,4 @@
-"""What a broker does with the fetches of one connection.
+"""The handling of the fetches of one connection by a broker.
 
 The models are ReplicaManager.fetchMessages, DelayedFetch, and the fetch sessions of KIP-227.
 

@@ -1,4 +1,4 @@
-"""What a follower does to copy partitions from one leader (AbstractFetcherThread and
+"""The thread with which a follower copies partitions from one leader (AbstractFetcherThread and
 ReplicaFetcherThread of Kafka).
 
 All partitions of the leader share one connection with one fetch in flight. Where the logs diverge,
@@ -50,7 +50,7 @@ class Fetcher:
         self._leader = leader
         self._following: dict[Name, _Following] = {}
         self._changed: dict[Name, _Following] = {}
-        """What the leader's session does not have yet."""
+        """The partitions that the leader's session does not have yet."""
         self._forgotten: dict[Name, None] = {}
         self._asked: dict[Name, EpochPartition] = {}
         """The partitions whose truncation offset was asked for."""

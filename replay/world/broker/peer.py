@@ -13,7 +13,7 @@ class Peer:
     """A connection to one process, from the first request to its end.
 
     After `on_failure` (the connection was refused or lost, or a response is overdue) it is of no
-    use any more. What the caller asked for before is lost, or carried out without a response.
+    use any more. The caller's earlier requests are lost, or carried out without a response.
     """
 
     __slots__ = (

@@ -31,7 +31,7 @@ _FAILURE: Final = 1
 
 
 class BrokerEnvironment(NamedTuple):
-    """What all simulated brokers share."""
+    """The shared parts of all simulated brokers."""
 
     scheduler: Scheduler
     network: Network

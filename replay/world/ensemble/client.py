@@ -42,7 +42,7 @@ LOCAL = (Ping, GetData, Exists, GetChildren, MultiRead, AddWatch, RemoveWatches,
 
 
 class EnsembleContext(Protocol):
-    """What the parts of an ensemble need of the whole."""
+    """The interface of the ensemble for its parts."""
 
     scheduler: Scheduler
     network: Network
@@ -71,7 +71,7 @@ class EnsembleContext(Protocol):
 
 
 class ServingMember(Protocol):
-    """What a connection needs of its member."""
+    """The interface of a member for its connections."""
 
     number: int
     view: ZooKeeper

@@ -63,7 +63,7 @@ class ReplyPacket(Struct, frozen=True):
 
 
 ServerMessage = ConnectResponse | ReplyPacket | WatchFired
-"""What a server sends. A watch event is sent before the reply to any later request."""
+"""The messages of a server. A watch event is sent before the reply to any later request."""
 
 
 def password_of(session: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What an ensemble has committed."""
+"""The transactions that an ensemble has committed."""
 
 from typing import NamedTuple
 
@@ -20,5 +20,5 @@ class Transaction(NamedTuple):
     request: Write | Multi | CreateSession | CloseSession
     reply: Reply
     changes: Changes
-    """What it changed, in order; empty if it was refused."""
+    """The changes of the transaction, in order; empty if it was refused."""
     cause: int

@@ -67,10 +67,10 @@ class ServedEndpoint:
         self.credentials: dict[tuple[str, str], str] = {}
         """The SCRAM credentials in ZooKeeper, by user and mechanism."""
         self.metadata: ClusterMetadata | None = None
-        """What the controller knows about the cluster."""
+        """The controller's knowledge of the cluster."""
         self.queries: list[MetadataQuery] = []
         self.broker_principals: tuple[str, ...] = ()
-        """Who may do ClusterAction on the cluster by an ACL."""
+        """The principals that may do ClusterAction on the cluster by an ACL."""
         self.rights_asked: list[str] = []
         """The principals of which the front has asked that."""
         self.metadata_is_known = anyio.Event()

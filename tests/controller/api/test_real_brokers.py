@@ -187,7 +187,7 @@ async def test_brokers_and_tools_use_the_endpoint_as_controller(
 async def test_tools_send_the_endpoint_what_they_send_a_controller(
     lab: Lab, cluster: ServedEndpoint
 ) -> None:
-    """They find the endpoint in a broker's metadata."""
+    """The tools find the endpoint in a broker's metadata."""
     await make_controller(cluster, lab)
     describe = load_request_schema(DESCRIBE_CLUSTER, 0)(include_cluster_authorized_operations=False)
     async with Client(cluster.port) as client:

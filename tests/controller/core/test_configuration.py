@@ -1,4 +1,4 @@
-"""What follows from several settings of a controller."""
+"""Values that follow from several settings of a controller."""
 
 from typing import Literal
 

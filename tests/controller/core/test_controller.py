@@ -1,4 +1,5 @@
-"""What all procedures use of the controller: its observer, its queue, its answers and requests."""
+"""Parts of the controller that all procedures use: its observer, its queue, its answers and
+requests."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""What the fold does with watches, changes of the session and responses that come while a procedure
+"""The fold's handling of watches, changes of the session and responses that come while a procedure
 runs, or while none may run (docs/design.md#the-path-of-an-event)."""
 
 import pytest
@@ -160,7 +160,7 @@ def test_late_outcome_is_ignored_while_no_procedure_runs() -> None:
 
 
 def test_timer_of_an_earlier_term_starts_no_rebalance() -> None:
-    """It fires after another controller has died, before this daemon is elected again."""
+    """The timer fires after another controller has died, before this daemon is elected again."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [2, 1]})
     restart(cluster, 2, T0)

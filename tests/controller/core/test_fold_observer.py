@@ -74,7 +74,7 @@ class DecisionObserver(FoldObserver):
 
 
 def observed(cluster: Cluster) -> list[str]:
-    """What is noted from now on."""
+    """The notes from now on."""
     observer = cluster.fold.controller.observer = DetailedObserver()
     return observer.noted
 

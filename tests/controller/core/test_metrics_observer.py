@@ -1,4 +1,4 @@
-"""What Kafka's controller counts, counted from the events of a log (ControllerEventManager,
+"""The metrics of Kafka's controller, counted from the events of a log (ControllerEventManager,
 ControllerChannelManager and ControllerStats of Kafka 3.9)."""
 
 from collections.abc import Iterator

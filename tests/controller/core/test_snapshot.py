@@ -36,7 +36,7 @@ from tests.controller.core.unreliable import Delivery
 
 
 class Scenario(NamedTuple):
-    """What happens before the snapshot, and after it."""
+    """The events before the snapshot, and after it."""
 
     before: Callable[[], Cluster]
     after: Callable[[Cluster], None]

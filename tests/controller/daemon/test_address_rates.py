@@ -62,7 +62,7 @@ def quota(rate: str) -> bytes:
 
 
 class AppliedSettings:
-    """What the front receives."""
+    """The messages that the front receives."""
 
     def __init__(self) -> None:
         self.rates: list[AddressRates] = []

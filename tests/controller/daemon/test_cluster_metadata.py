@@ -1,4 +1,4 @@
-"""What the daemon answers to Metadata and DescribeCluster of a client without rights, or with."""
+"""The daemon's answers to Metadata and DescribeCluster for clients without rights, and with."""
 
 import asyncio
 

@@ -13,7 +13,7 @@ from tests.controller.daemon.test_address_rates import Session
 async def applied_for(
     monkeypatch: pytest.MonkeyPatch, *contents: dict[str, bytes] | None
 ) -> list[ConnectionLimits]:
-    """What the front receives while ZooKeeper has these contents, one after another."""
+    """The limits that the front receives while ZooKeeper has these contents, one after another."""
     monkeypatch.setattr(followed_settings, "READ_EVERY_SECONDS", 0.01)
     applied: list[ConnectionLimits] = []
     session = Session({})

@@ -30,7 +30,7 @@ def prepare(standby: StandbyState, name: str) -> None:
 
 @asynccontextmanager
 async def encoding(ahead: EncodingAhead) -> AsyncIterator[EncodingAhead]:
-    """It encodes until the end of the block."""
+    """Encode until the end of the block."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(ahead.run)
         await some_turns()

@@ -38,8 +38,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 async def assert_gave_up(lab_cluster: LabCluster, daemon: Refold, *words: str) -> None:
-    """It exited with one error, and a stock broker was elected without waiting for the end of
-    its session."""
+    """The daemon exited with one error, and a stock broker was elected without waiting for the end
+    of its session."""
     seconds = await lab_cluster.until_stock_controller()
     assert seconds < GIVE_UP_SECONDS_MAX
     assert await daemon.ended() == 1

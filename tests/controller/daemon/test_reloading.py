@@ -1,4 +1,4 @@
-"""What a daemon does at SIGHUP."""
+"""A daemon at SIGHUP."""
 
 import logging
 from collections.abc import Iterator

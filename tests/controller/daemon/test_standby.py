@@ -33,7 +33,7 @@ async def standby_of(cluster: LabCluster, *topics: str) -> tuple[Refold, Refold]
 
 
 def rejected(cluster: LabCluster) -> list[str]:
-    """What the brokers have logged about requests of former controllers."""
+    """The brokers' log lines about requests of former controllers."""
     return [
         line
         for broker in cluster.lab.brokers
@@ -56,7 +56,7 @@ class DaemonWithStatus(NamedTuple):
     socket: str
 
     async def status(self) -> dict[str, Any]:
-        """What the daemon says about itself."""
+        """The status of the daemon."""
         code, output = await run("status", self.socket, "--json")
         assert code == 0, output
         return dict(json.loads(output))

@@ -1,4 +1,4 @@
-"""What the daemon says about itself, during a run among peers in memory."""
+"""The status of the daemon during a run among peers in memory."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""What the daemon logs while ZooKeeper does not answer."""
+"""The daemon's log messages while ZooKeeper does not answer."""
 
 import logging
 

@@ -17,7 +17,7 @@ CONFIG = znodes.write_config({"SCRAM-SHA-256": SECRET, "controller_mutation_rate
 
 
 def read(digests: SecretDigests, id: CommandId, *paths: str) -> dict[str, str]:
-    """What the log has of a read of these znodes, all with the same content."""
+    """The event of a read of these znodes in the log, all with the same content."""
     digests.restore_secrets(id, ReadZnodes(paths, False))
     count = len(paths)
     numbers = [0] * count

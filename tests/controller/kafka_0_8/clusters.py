@@ -26,7 +26,7 @@ def replicated(**settings: int) -> Cluster08:
 
 
 def partition(found: Cluster08, broker: int, name: Name = T) -> Partition:
-    """What a broker knows of a partition."""
+    """A partition as a broker knows it."""
     return found.brokers[broker].fold.broker.partitions[name]
 
 

@@ -36,7 +36,7 @@ def errors_of(found: Cluster08, broker: int) -> list[str]:
 
 
 def reads_of(found: Cluster08) -> list[BrokerCommand]:
-    """What all brokers read from ZooKeeper."""
+    """The znodes that all brokers read."""
     commands = [one for broker in found.brokers for one in issued(found, broker)]
     return [one for one in commands if isinstance(one, ReadZnodes | ReadChildren)]
 
@@ -133,8 +133,8 @@ def test_denied_reassignment_is_reported(denied: list[str]) -> None:
 def test_denied_reassignment_ends_when_it_can_be_read_again(
     path: str, is_earlier: bool, denied: list[str]
 ) -> None:
-    """It was requested before the broker became the leader, or while the broker watched its path
-    and the parent of this path."""
+    """The reassignment was requested before the broker became the leader, or while the broker
+    watched its path and the parent of this path."""
     found = replicated(keep_in_sync_time_ms=60_000)
     found.reassign(T, (1, 3, 2))
     found.run(1000)

@@ -35,7 +35,7 @@ def test_add_brokers_is_repeatable() -> None:
 
 
 def test_state_path_survives_a_bounce() -> None:
-    """That of broker 1 was created by add-brokers, that of broker 2 by the broker."""
+    """Add-brokers created the path of broker 1, and broker 2 created its own path."""
     found = cluster(1, 2)
     found.remove_brokers(2)
     found.start(1, 2)

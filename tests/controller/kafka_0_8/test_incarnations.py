@@ -98,7 +98,8 @@ def test_old_leader_does_not_reassign_the_partition_that_was_created_again(
 
 
 def test_candidate_of_a_deleted_partition_does_not_win_the_election_of_the_next_one() -> None:
-    """It read the znodes of a partition that never had a leader, before the deletion."""
+    """Before the deletion, the candidate read the znodes of a partition that had never had a
+    leader."""
     found = cluster(1, 2)
     found.start(1, 2)
     found.create_topic("t", {0: (1, 2)})

@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def records_of(path: Path) -> list[bytes]:
-    """What a broker that starts now finds."""
+    """The content that a broker finds if it starts now."""
     segment = Segment(path)
     found = segment.read(0, segment.leo, ALL)
     segment.close()

@@ -1,4 +1,4 @@
-"""What `status` shows, and the problems that it names."""
+"""The output of `status`, and the problems that it names."""
 
 import pytest
 
@@ -157,7 +157,7 @@ class DenyingClient:
 
 @pytest.mark.parametrize("path", sorted({*USABLE, "/brokers"}))
 async def test_denied_znode_is_named_and_all_others_are_read(path: str) -> None:
-    """It is no reason to report znodes below it as missing."""
+    """The znodes below a denied znode are not reported as missing."""
     found = await read_tree(DenyingClient(USABLE, [path]))  # type: ignore[arg-type]
     below = [one for one in USABLE if one == path or one.startswith(f"{path}/")]
     assert dict(found.contents) == {one: USABLE[one] for one in USABLE if one not in below}

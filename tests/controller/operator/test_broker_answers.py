@@ -1,4 +1,4 @@
-"""What running brokers answer about themselves."""
+"""Answers of running brokers about themselves."""
 
 from kio.schema.errors import ErrorCode
 

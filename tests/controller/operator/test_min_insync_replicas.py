@@ -1,4 +1,4 @@
-"""What brokers report about min.insync.replicas, for `refold health`."""
+"""The brokers' min.insync.replicas, for `refold health`."""
 
 from contextlib import AsyncExitStack
 

@@ -31,7 +31,8 @@ def shake_hands(
 
 
 def alert_of(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> ssl.SSLError:
-    """What the client sees if the server refuses its certificate after a handshake of TLS 1.3."""
+    """The error that the client sees if the server refuses its certificate after a handshake of TLS
+    1.3."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     asking = client.wrap_bio(to_client, to_server, server_hostname=host)
     answering = server.wrap_bio(to_server, to_client, server_side=True)

@@ -1,4 +1,4 @@
-"""What commands that need no daemon read from a file of settings: ZooKeeper and the brokers."""
+"""Settings that commands without a daemon read from a file: ZooKeeper and the brokers."""
 
 from pathlib import Path
 

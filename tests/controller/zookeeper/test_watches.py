@@ -321,7 +321,7 @@ def test_subtree_is_watched_again_after_a_reconnect() -> None:
 
 
 def test_old_server_is_not_asked_to_watch_a_subtree() -> None:
-    """It would close the connection."""
+    """An old server would close the connection."""
     session = SessionHarness()
     session.ready(bulk=False)
     session.events()

@@ -180,7 +180,7 @@ async def test_topic_created_again_gets_all_records_again(
 
 
 async def test_note_of_other_servers_is_checked(topic: MirrorTopic, tmp_path: Path) -> None:
-    """They may belong to the same cluster."""
+    """The other servers may belong to the same cluster."""
     log = write_log(tmp_path / "logs" / "run-a", 10)
     await publisher(log.parent, topic).publish()
     mirrored = noted(log, topic)

@@ -1,4 +1,4 @@
-"""What replicas are for, on real servers (docs/rows/failover.md, B-01, C-04 and T-04)."""
+"""The purpose of replicas, on real servers (docs/rows/failover.md, B-01, C-04 and T-04)."""
 
 import asyncio
 import json

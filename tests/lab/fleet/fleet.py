@@ -90,7 +90,7 @@ class Fleet:
 
     @cached_property
     def versions(self) -> list[Version]:
-        """This version, and the defective one."""
+        """The current version and the defective one."""
         cache = self._folder / "versions"
         return [find_version(str(one), ROOT, cache) for one in (ROOT, self.defect)]
 

@@ -12,7 +12,7 @@ TABLE_VARIABLE = "REFOLD_CRASH_TABLE"
 """The file to which rows are appended as JSON lines, with a Markdown table next to it (.md)."""
 
 Row = dict[str, Any]
-"""What happened to one partition after one crash."""
+"""The fate of one partition after one crash."""
 
 
 def of_column(cell: Cell, *, unclean: bool) -> list[Outcome]:

@@ -8,7 +8,7 @@ The daemon of `CommandLog.program` counts the commands that it carries out for s
 moment at which the file `armed` appears in a folder. Each counted command is one line of the file
 `commands.jsonl` in that folder. With `at`, the failpoint is before command number `at`.
 
-What counts as one crash point:
+Each of these is one crash point:
 
 - each `WriteZnodes` and each `WriteAtomically`. The operations of one `WriteZnodes` are not
   divided: the session sends them in one multi unless one of them fails;

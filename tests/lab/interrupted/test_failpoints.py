@@ -44,7 +44,8 @@ async def assert_rolled_back(moving: Moving, topic: str, daemon: Refold) -> None
 
 @pytest.mark.parametrize("step", range(1, 8))
 async def test_restarted_daemon_continues_the_rollback(moving: Moving, step: int) -> None:
-    """It has the same id. Brokers are paused, so that none takes the role when its session ends."""
+    """The daemon has the same id. Brokers are paused, so that none takes the role when its session
+    ends."""
     topic = f"started-again-{step}"
     await killed_after(moving, topic, step)
     with moving.brokers_paused():

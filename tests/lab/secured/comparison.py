@@ -1,4 +1,4 @@
-"""What each kind of principal may do at a stock controller and at refold, in a secured cluster.
+"""The rights of each kind of principal at a stock controller and at refold, in a secured cluster.
 
     python -m tests.lab.secured.comparison
 
@@ -127,7 +127,7 @@ def _allowed(user: str, operations: Iterable[str], host: str = "*") -> list[Acl]
 
 
 async def observed(secured: SecuredEndpoint) -> list[Row]:
-    """What refold answers, and then a stock controller. The daemon is stopped."""
+    """The answers of refold, and then of a stock controller. The daemon is stopped."""
     await create_topic(secured, PRESENT, (1, 2))
     salted = hashlib.pbkdf2_hmac("sha512", _PASSWORD.encode(), b"salt", 4096)
     for user in PRINCIPALS:

@@ -1,4 +1,4 @@
-"""What each kind of principal may do is as expected, and as docs/security-answers.md says."""
+"""The rights of each kind of principal are as expected, and as docs/security-answers.md says."""
 
 from pathlib import Path
 

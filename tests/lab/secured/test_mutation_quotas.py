@@ -94,7 +94,7 @@ def calls(prefix: str) -> dict[str, tuple[int, int, Any]]:
 async def answers_of(
     secured: SecuredEndpoint, prefix: str, user: str, password: str, client_id: str
 ) -> dict[str, Answered]:
-    """What a client gets from the controller, each time on a new connection."""
+    """A client's answers from the controller, each time on a new connection."""
     port = await secured.controller_port()
     found = {}
     begun = 0.0

@@ -1,4 +1,4 @@
-"""What `refold run` says of a ZooKeeper that it must not use, or that does not accept it."""
+"""The errors of `refold run` about a ZooKeeper that it must not use, or that does not accept it."""
 
 from collections.abc import Mapping
 from pathlib import Path

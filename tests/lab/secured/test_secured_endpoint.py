@@ -1,5 +1,5 @@
-"""refold's endpoint with SASL_SSL and Kafka's ACLs, next to brokers with the same settings. What
-clients without rights get is compared with the answers of a stock controller."""
+"""refold's endpoint with SASL_SSL and Kafka's ACLs, next to brokers with the same settings. The
+answers to clients without rights are compared with those of a stock controller."""
 
 import hashlib
 from collections.abc import Mapping
@@ -81,7 +81,7 @@ TEXTS = (api_name(ALTER_REASSIGNMENTS), LISTING)
 
 
 async def answers_of(secured: SecuredEndpoint) -> dict[str, str]:
-    """What alice gets from the controller, call by call."""
+    """The controller's answers to alice, call by call."""
     found = {}
     connection = await secured.connect(await secured.controller_port(), CLIENT, CLIENT_PASSWORD)
     try:

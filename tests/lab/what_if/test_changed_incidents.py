@@ -1,4 +1,4 @@
-"""What refold what-if predicts is what happens when the changed incident runs on real servers.
+"""Predictions of refold what-if agree with changed incidents on real servers.
 
 An incident is a script. The log of its run is changed and continued in the simulated cluster. The
 changed script is run on another cluster. Both outcomes must agree, partition by partition.
@@ -72,7 +72,7 @@ def assert_agree(one: Outcome, other: Outcome) -> None:
 
 
 def at_end(outcome: Outcome) -> dict[Name, tuple[object, ...]]:
-    """What does not depend on the speed of a cluster."""
+    """The parts that do not depend on the speed of a cluster."""
     return {
         name: (one.leader, one.isr, one.replicas, one.target, one.unclean)
         for name, one in outcome.items()

@@ -137,7 +137,7 @@ async def named(log: str, text: str) -> None:
 
 
 async def problem_without_refold(cluster: HangCluster, *options: str) -> str:
-    """What `refold health` says from ZooKeeper and the brokers alone."""
+    """The output of `refold health` from ZooKeeper and the brokers alone."""
     zookeeper = ("--zookeeper", cluster.connect, "--patience", "1", "--json")
     _, output = await run("health", *zookeeper, *options)
     [found] = [json.loads(one) for one in output.splitlines() if one.startswith("{")]

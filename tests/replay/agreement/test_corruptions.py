@@ -69,7 +69,8 @@ def test_dropped_write_is_extra_and_doubled_one_is_missing(
 def test_dropped_election_leaves_missing_decisions_and_requests(
     folder_of: Get, tmp_path: Path
 ) -> None:
-    """They are not attributed to a term that began before the log; neither are its requests."""
+    """The missing decisions are not attributed to a term that began before the log; neither are its
+    requests."""
     source, copy = folder_of("broker-crash-2"), tmp_path / "copy"
     corruption, result = corrupted(source, copy, "dropped", _SECOND_ELECTION)
     assert not result.agrees

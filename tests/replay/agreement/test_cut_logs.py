@@ -1,4 +1,4 @@
-"""What comes after the end of a broker's log is not judged by it, and the log is named."""
+"""Events after the end of a broker's log are not judged by the log, and the log is named."""
 
 import shutil
 from collections.abc import Callable
@@ -159,7 +159,7 @@ def test_log_without_requests_of_controllers_need_not_have_them() -> None:
 
 
 def test_torn_line_shows_that_the_end_is_missing() -> None:
-    """What the log shows about the last 2 s may be missing, too."""
+    """Lines about the last 2 s may be missing, too."""
     ends = LogEnds()
     for seq, time_ms in enumerate((9_000, 10_000, 12_000), start=1):
         ends.take_served(seq, time_ms, served())

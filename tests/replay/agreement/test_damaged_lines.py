@@ -1,4 +1,4 @@
-"""What a damaged line of a broker's log could have shown is not judged, and everything else is."""
+"""Events that a damaged line of a broker's log could have shown are not judged; all others are."""
 
 import shutil
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What depends on requests that no log shows is not judged."""
+"""Decisions that depend on requests without a log line are not judged."""
 
 from replay.agreement.results import AgreementResult, Divergence
 from replay.agreement.unjudged_divergences import BrokersWithLogs, leave_unjudged

@@ -95,7 +95,7 @@ INCIDENTS = Path(__file__).parents[2] / "incidents"
 
 
 def test_kraft_controller_is_named_as_the_controller() -> None:
-    """It has taken the role in a migration."""
+    """The KRaft controller has taken the role in a migration."""
     log = INCIDENTS / "migration-left"
     first, *_ = health(log).stdout.splitlines()
     assert first.endswith("controller: KRaft controller 3000, epoch 11")
@@ -132,7 +132,7 @@ def test_log_of_a_daemon_that_was_never_controller_names_what_to_read_instead(
 
 
 def test_log_of_a_daemon_that_is_not_the_controller_shows_no_state(log: Path) -> None:
-    """It knows no partitions, of which none is ill."""
+    """The daemon knows no partitions, which must not look like a healthy cluster."""
     before = _first_as_controller(log) - 1
     assert before
     found = health(log, "--at", before)
@@ -358,7 +358,7 @@ def test_topic_that_zookeeper_does_not_have_is_named(zookeeper: ZooKeeperServer)
     anyio.run(make_topic, zookeeper, "/other")
     found = health("--zookeeper", connect, "--topic", "nosuch")
     assert (found.exit_code, found.stdout) == (2, "")
-    absent = f"ZooKeeper at {connect}: the cluster has no topic nosuch; there are t"
+    absent = f"ZooKeeper at {connect}: the cluster has no topic nosuch; topics: t"
     assert absent in found.stderr
 
 

@@ -116,6 +116,7 @@ def test_show_decodes_events_of_an_imported_log(imported: Path) -> None:
         "epoch": 1,
         "error": 0,
         "warm": False,
+        "is_kraft": False,
     }
     cause = refold("log", "show", imported, "--from", str(election["cause"]), "--limit", "1")
     assert '{"kind":"multi"' in cause.stdout

@@ -26,7 +26,7 @@ LOG = Path(__file__).parents[2] / "incidents/migration-left"
     ],
 )
 def test_kraft_controller_is_named_by_each_command(command: list[str], line: str) -> None:
-    """It has taken the role in a migration."""
+    """A KRaft controller has taken the role in a migration."""
     found = CliRunner().invoke(app, [*command, str(LOG)])
     assert line in found.stdout
     assert "broker 3000" not in found.stdout.lower()

@@ -1,4 +1,4 @@
-"""What commands read of a live cluster."""
+"""Reads of a live cluster by commands."""
 
 import pytest
 
@@ -26,7 +26,7 @@ class ClusterOfTwoTopics(ZooKeeperClient):
 
 
 async def test_unknown_topic_is_an_error_with_the_topics_of_the_cluster() -> None:
-    expected = "no topic order; did you mean orders[?] there are orders, payments"
+    expected = "no topic order; did you mean orders[?] Topics: orders, payments"
     with pytest.raises(ReplayError, match=expected):
         await read_topics(ClusterOfTwoTopics(), ["payments", "order"])
 

@@ -31,6 +31,11 @@ def _help(command: str) -> str:
     return " ".join(CliRunner().invoke(app, [command, "--help"]).output.split())
 
 
+def test_help_says_where_the_pages_are_that_messages_name() -> None:
+    text = " ".join(CliRunner().invoke(app, ["--help"]).output.split())
+    assert "such as docs/settings.md, are in the source tree." in text
+
+
 @pytest.mark.parametrize("command", ["what-if", "report", "debug", "inspect", "events"])
 def test_help_of_a_command_that_opens_saved_runs_names_them(command: str) -> None:
     assert "a saved run" in _help(command).partition("Arguments: LOG")[2]

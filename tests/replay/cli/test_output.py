@@ -71,7 +71,7 @@ COLOUR = re.compile(rb"\x1b\[(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]")
 
 
 def on_a_terminal(*arguments: str, **variables: str) -> bytes:
-    """What a command prints on a terminal."""
+    """The output of a command on a terminal."""
     controlling, terminal = pty.openpty()
     environment = {one: value for one, value in os.environ.items() if one != "NO_COLOR"}
     with subprocess.Popen(

@@ -217,10 +217,10 @@ def test_invariant_of_the_explorer_is_a_condition() -> None:
         (("--drop", "5000"), "there is no event 5000"),
         (
             ("--crash", "broker=9@80"),
-            "the log has no broker 9; there are 1,2,3",
+            "the log has no broker 9; brokers: 1,2,3",
         ),
         (("--set", "foo=1"), "is not a setting that changes a continuation"),
-        (("--invariant", "broken"), "no invariant has this name; there are "),
+        (("--invariant", "broken"), "no invariant has this name; invariants: "),
         (("--drop", "90", "--out", INCIDENTS), "exists already"),
     ],
 )

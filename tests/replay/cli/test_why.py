@@ -42,7 +42,7 @@ def lines(result: Result) -> list[str]:
 
 def test_first_line_is_the_answer_followed_by_the_causes(log: Path) -> None:
     first, blank, newest, *more = lines(refold("why", log, "--partition", "t-0"))
-    assert first.startswith("t-0 is offline since event ")
+    assert first.startswith("t-0 has been offline since event ")
     assert blank == ""
     number = newest.split()[0]
     assert number.isdecimal()
@@ -102,7 +102,7 @@ def test_referenced_command_is_in_the_log(log: Path) -> None:
         (("--partition", "t-9"), "no partition t-9 at event"),
         (("--partition", "x-0"), "no topic x at event"),
         (("--reassignment", "t-7"), "topic t has 0"),
-        (("--topic", "x"), "there are t"),
+        (("--topic", "x"), "topics: t"),
     ],
 )
 def test_unknown_subject_is_an_error(log: Path, arguments: tuple[str, str], text: str) -> None:
@@ -116,7 +116,7 @@ def test_topic_that_the_log_does_not_name_is_an_error_that_says_what_to_do(log: 
     result = refold("why", log, "--topic", "x")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == (
-        "refold why: no topic x at event 59; there are t. No earlier event of the log names this "
+        "refold why: no topic x at event 59; topics: t. No earlier event of the log names this "
         "topic: correct the name\n"
     )
 
@@ -381,11 +381,11 @@ def test_no_match_is_reported(log: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "name", "text"),
     [
-        ("--topic", "tt", "the log has no topic tt; did you mean t? there are t"),
-        ("--topic", "orders", "the log has no topic orders; there are t"),
+        ("--topic", "tt", "the log has no topic tt; did you mean t? Topics: t"),
+        ("--topic", "orders", "the log has no topic orders; topics: t"),
         ("--partition", "t-9", "the log has no partition t-9; topic t has 0"),
-        ("--partition", "u-0", "the log has no topic u; there are t"),
-        ("--broker", 99, "the log has no broker 99; there are 1,2,3"),
+        ("--partition", "u-0", "the log has no topic u; topics: t"),
+        ("--broker", 99, "the log has no broker 99; brokers: 1,2,3"),
     ],
 )
 def test_name_that_the_log_does_not_have_is_an_error(
@@ -408,7 +408,7 @@ def test_broker_that_only_decisions_name_is_known_to_each_command() -> None:
     for command in ("events", "decisions", "why"):
         found = refold(command, log, "--broker", 17)
         assert found.exit_code == 2
-        assert "; there are 1,2,3,9" in found.stderr
+        assert "; brokers: 1,2,3,9" in found.stderr
 
 
 def test_reversed_range_is_rejected(log: Path) -> None:

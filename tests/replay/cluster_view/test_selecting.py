@@ -40,7 +40,7 @@ def test_broker_with_a_replica_to_delete_is_known(cluster: ClusterView) -> None:
 
 
 def test_unknown_broker_is_an_error_with_the_known_ones() -> None:
-    with pytest.raises(ReplayError, match=r"^no broker 17; there are 1,2,9$"):
+    with pytest.raises(ReplayError, match=r"^no broker 17; brokers: 1,2,9$"):
         require_broker_among([9, 1, 2], 17, "no {}")
-    with pytest.raises(ReplayError, match=r"^no broker 17; there are none$"):
+    with pytest.raises(ReplayError, match=r"^no broker 17; brokers: none$"):
         require_broker_among([], 17, "no {}")

@@ -1,4 +1,5 @@
-"""What a changed core uses: through packages, in functions of functions, as types of fields."""
+"""The code that a changed core uses: through packages, in functions of functions, as types of
+fields."""
 
 from pathlib import Path
 

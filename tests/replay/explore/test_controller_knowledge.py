@@ -82,7 +82,7 @@ class _Controller:
         self._number = 0
 
     def asks(self, command: Command, answers: Sequence[Any]) -> None:
-        """It asks, and receives answers. `answers` take the id of the command."""
+        """The controller asks, and receives answers. `answers` take the id of the command."""
         id = self.issues(command)
         for answer in answers:
             self.records(answer(id))
@@ -97,7 +97,7 @@ class _Controller:
         self.delivered.folded(REFOLD, Recorded(1, 0, 0, 1, "test", event), list(issued))
 
     def reads_brokers(self, **czxids: int) -> None:
-        """It reads the registrations of broker1, broker2, ..."""
+        """The controller reads the registrations of broker1, broker2, ..."""
         brokers = {name.removeprefix("broker"): czxid for name, czxid in czxids.items()}
         self.asks(
             ReadChildren(znodes.BROKER_IDS, True),
@@ -110,7 +110,7 @@ class _Controller:
             )
 
     def reads_cancel(self, czxid: int) -> None:
-        """It reads /admin/reassign_cancel; 0: the znode does not exist."""
+        """The controller reads /admin/reassign_cancel; 0: the znode does not exist."""
         error = OK if czxid else NO_NODE
         for kind in (ReadStats, ReadZnodes):
             self.asks(
@@ -170,7 +170,7 @@ def test_broker_that_a_standby_knew_before_its_term_may_have_been_restarted(
 
 
 def test_standby_compares_with_each_registration_that_it_has_read_last() -> None:
-    """It reads a registration again when that has changed, together with other znodes."""
+    """The standby reads a changed registration again, together with other znodes."""
     controller = _Controller()
     controller.own.standby = True
     known = controller.known

@@ -1,4 +1,4 @@
-"""What the invariants get to know about the transactions of ZooKeeper."""
+"""The facts about ZooKeeper's transactions that invariants receive."""
 
 import pytest
 

@@ -145,7 +145,7 @@ def test_unknown_names_are_errors_that_list_the_known_ones(
     fast_spark: SparkSession, table_of_one_log: tuple[Path, str]
 ) -> None:
     table, log = table_of_one_log
-    with pytest.raises(FleetError, match=f"--cluster mPC is unknown; .*there are {CLUSTER}"):
+    with pytest.raises(FleetError, match=f"--cluster mPC is unknown; .*[Kk]nown names: {CLUSTER}"):
         analyse(fast_spark, table, AnalysisOptions(clusters=("mPC",)))
     add_replays(table, log)
     for name, known in (
@@ -155,7 +155,7 @@ def test_unknown_names_are_errors_that_list_the_known_ones(
         ("rule", "election"),
     ):
         wrong = DivergenceFilter(**{name: "typo"})
-        with pytest.raises(FleetError, match=f"--{name} typo is unknown; there are {known}$"):
+        with pytest.raises(FleetError, match=f"--{name} typo is unknown; known names: {known}$"):
             list_divergences(fast_spark, table, wrong, 20)
     right = DivergenceFilter("v1", "election", CLUSTER, log)
     assert list_divergences(fast_spark, table, right, 20)[0] == 1

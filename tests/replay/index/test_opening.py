@@ -93,7 +93,7 @@ def test_index_by_other_code_is_not_used(tmp_path: Path) -> None:
 def test_index_of_a_log_with_other_commands_than_its_events_lead_to_is_not_used(
     tmp_path: Path,
 ) -> None:
-    """These commands are derived by a fold, and the note about the change is printed."""
+    """A fold derives the commands, and the note about the change is printed."""
     simulation = incident()
     seq, (recorded, issued) = next(
         (place, one) for place, one in enumerate(simulation.history) if one[1]
@@ -206,7 +206,7 @@ TABLES = ("commands", "topic_names", "names", "facts", "moves", "decisions", "be
 
 
 def contents(path: Path) -> dict[str, object]:
-    """What an index contains, whatever the order in which processes have found it."""
+    """The content of an index, independent of the order in which processes have found it."""
     with closing(sqlite3.connect(index_path(path))) as connection:
         postings: dict[str, set[int]] = {}
         for key, body in connection.execute("select key, numbers from postings"):

@@ -107,7 +107,7 @@ class IndexedLog:
         return [*dict.fromkeys(found)]
 
     def _partitions(self) -> Iterator[tuple[str, int]]:
-        """Those of different topics first."""
+        """The partitions, alternating between topics."""
         found: dict[str, list[tuple[str, int]]] = {}
         for name in self.names:
             try:

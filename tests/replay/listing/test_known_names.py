@@ -33,7 +33,7 @@ def test_topics_and_partitions_of_events_are_known(known: KnownNames) -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "error"),
     [
-        ("broker", "broker 17", "the log has no broker 17; there are 1,2,3,9,1000"),
+        ("broker", "broker 17", "the log has no broker 17; brokers: 1,2,3,9,1000"),
         ("topic", "move", "the log has no topic move; did you mean moved"),
         ("partition", "moved-7", "the log has no partition moved-7; topic moved has 0"),
         ("subject", "move", "the log has no subject move; did you mean moved"),

@@ -99,9 +99,9 @@ def test_later_settings_are_disabled_for_an_older_log() -> None:
 def test_why_explains_an_older_log() -> None:
     answer = asked(LOG, topic="t", partition=0)
     assert plain(answer.answer).startswith(
-        "t-0 has leader 2 since event N: a client requested an election; no replica in sync was "
-        "online, so by an unclean election, as requested, 2 leads as the first replica that was "
-        "online; passed over: 1 is not online, 3 is not in sync."
+        "t-0 has had leader 2 since event N: a client requested an election; no replica in sync "
+        "was online, so by an unclean election, as requested, 2 leads as the first replica that "
+        "was online; passed over: 1 is not online, 3 is not in sync."
     )
     elected = next(one for one in answer.chain if one.rule.startswith("unclean"))
     assert elected.because is not None

@@ -1,4 +1,4 @@
-"""What `refold diff` found, in a report."""
+"""The findings of `refold diff` in a report."""
 
 import json
 from pathlib import Path

@@ -71,7 +71,7 @@ FIRST: Sequence[Observation] = (
 
 
 class Session:
-    """What is observed; `found` are the transactions with their sessions and operations."""
+    """The observations; `found` are the transactions with their sessions and operations."""
 
     def __init__(self, first: Sequence[Observation] = FIRST) -> None:
         self._new = list(first)
@@ -197,7 +197,7 @@ def test_next_controller_writes_with_its_epoch(session: Session) -> None:
 
 
 def test_kraft_controller_without_a_session_writes_with_its_epoch(session: Session) -> None:
-    """It replaces the znode of the broker by a persistent one."""
+    """The KRaft controller replaces the znode of the broker by a persistent one."""
     kraft = b'{"version":2,"brokerid":3000,"kraftControllerEpoch":5}'
     session.see(
         seen("/controller", kraft, 0, 21, 21),

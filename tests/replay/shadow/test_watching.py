@@ -77,7 +77,7 @@ def test_lost_connection_is_reported_at_once_with_the_time_up_to_which_the_clust
     caplog.clear()
     status = cluster.run(1, WatchLost("connection reset", LOST_MS))
     assert (status.connected, status.time) == (False, LOST_MS / 1000)
-    assert status.problem == f"The shadow has no connection to ZooKeeper since {SINCE}."
+    assert status.problem == f"The shadow has had no connection to ZooKeeper since {SINCE}."
     [message] = caplog.messages
     assert message.startswith(f"no connection to ZooKeeper since {SINCE}; up to zxid 0xc: ")
     assert "refold_shadow_connected 0.0" in cluster.metrics.read_text()
@@ -105,7 +105,7 @@ def test_summary_without_a_connection_is_incomplete(cluster: WatchedCluster) -> 
     cluster.run(2, WatchLost("connection reset", LOST_MS))
     result = cluster.shadow.end()
     assert result.is_cut
-    note = f"there was no connection to ZooKeeper after {SINCE}: what changed since then is unknown"
+    note = f"there was no connection to ZooKeeper after {SINCE}: later changes are unknown"
     assert note in result.notes
 
 

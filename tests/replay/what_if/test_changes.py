@@ -104,7 +104,7 @@ def test_acts_of_the_user_happen_in_every_future() -> None:
         ),
         (
             WhatIfChanges(crash=("broker=9@70",)),
-            "--crash broker=9@70: .*no broker 9; there are 1,2,3",
+            "--crash broker=9@70: .*no broker 9; brokers: 1,2,3",
         ),
         (WhatIfChanges(restart=("broker=9@70",)), "--restart broker=9@70: the log has no broker 9"),
         (WhatIfChanges(crash=("broker=3@80",)), "broker 3 is not registered after event 80"),

@@ -20,9 +20,9 @@ def test_why_explains_an_unclean_leader(log_of: LogOf) -> None:
     """The script enabled unclean leaders for a topic whose last replica in sync was dead."""
     answer = asked(log_of("unclean-3"), topic="later.02", partition=0)
     assert plain(answer.answer) == (
-        "later.02-0 has leader 2 since event N: unclean leader election was enabled; no replica in "
-        "sync was online, so by an unclean election, which the topic's settings allow, 2 leads as "
-        "the first replica that was online; passed over: 1 is not online."
+        "later.02-0 has had leader 2 since event N: unclean leader election was enabled; no "
+        "replica in sync was online, so by an unclean election, which the topic's settings allow, "
+        "2 leads as the first replica that was online; passed over: 1 is not online."
     )
     elected = next(one for one in answer.chain if one.rule.startswith("offline partition"))
     assert (elected.seq, elected.written_by, elected.epoch) == (748, "broker 3", 1)
@@ -39,10 +39,10 @@ def test_why_explains_an_unclean_leader(log_of: LogOf) -> None:
 def test_why_explains_an_offline_partition_of_an_imported_log(log_of: LogOf) -> None:
     answer = asked(log_of("unclean-3"), 740, topic="later.02", partition=0)
     assert plain(answer.answer).startswith(
-        "later.02-0 is offline since event N: the registration of broker 1 is gone, its ZooKeeper "
-        "session expired (event N), and broker 1 was the leader; no replica could lead at event N: "
-        "2 is not in sync, 1 is not online. Only broker 1 is in the ISR. The partition is online "
-        "again when broker 1 returns"
+        "later.02-0 has been offline since event N: the registration of broker 1 is gone, its "
+        "ZooKeeper session expired (event N), and broker 1 was the leader; no replica could lead "
+        "at event N: 2 is not in sync, 1 is not online. Only broker 1 is in the ISR. The "
+        "partition is online again when broker 1 returns"
     )
 
 
@@ -50,10 +50,11 @@ def test_why_explains_the_failover_after_the_death_of_the_controller(log_of: Log
     """The script killed the controller, which was leader; the elected broker registered earlier."""
     answer = asked(log_of("controller-91008"), 5000, topic="t_43", partition=2)
     assert re.sub(r" \(\d{4}-[^)]*Z\)", "", answer.answer) == (
-        "t_43-2 has leader 2 since event 4585: the registration of broker 4 is gone, its ZooKeeper "
-        "session expired (event 4312), and broker 4 was the leader, so that it had none from event "
-        "4495 on; the failover of term 7 of broker 3, controller since event 4313, elected 2; 2 is "
-        "the first replica that was online and in sync; passed over: 4 is not online."
+        "t_43-2 has had leader 2 since event 4585: the registration of broker 4 is gone, its "
+        "ZooKeeper session expired (event 4312), and broker 4 was the leader, so that it had none "
+        "from event 4495 on; the failover of term 7 of broker 3, controller since event 4313, "
+        "elected 2; 2 is the first replica that was online and in sync; passed over: 4 is not "
+        "online."
     )
 
 
@@ -108,7 +109,7 @@ def test_why_explains_a_request_for_a_missing_partition(
 def test_why_explains_a_preferred_leader(log_of: LogOf) -> None:
     answer = asked(log_of("broker-crash-2"), topic="two-04", partition=3)
     assert plain(answer.answer) == (
-        "two-04-3 has leader 3 since event N: it is the preferred replica, and "
+        "two-04-3 has had leader 3 since event N: it is the preferred replica, and "
         "auto.leader.rebalance.enable moves leadership to preferred replicas."
     )
 
@@ -126,9 +127,9 @@ def test_why_explains_the_end_of_a_term(log_of: LogOf) -> None:
         "Term 3 of broker 1 ended at event N: its ZooKeeper session expired. It had begun at"
     )
     assert plain(asked(log).answer) == (
-        "Broker 4 is controller of term 4 since event N; term 3 of broker 1 had ended at event N: "
-        "its ZooKeeper session expired. Broker 4 replaced broker 1 (term 3) with the write that "
-        "created /controller and set /controller_epoch to 4."
+        "Broker 4 has been controller of term 4 since event N; term 3 of broker 1 had ended at "
+        "event N: its ZooKeeper session expired. Broker 4 replaced broker 1 (term 3) with the "
+        "write that created /controller and set /controller_epoch to 4."
     )
     with pytest.raises(ReplayError, match=r"no term 9 by event 2917; this log has 1,2,3,4"):
         asked(log, term=9)

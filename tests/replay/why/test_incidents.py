@@ -29,26 +29,27 @@ def when(log: Path, text: str, **about: Any) -> str:
 def test_why_explains_the_leader_after_a_killed_broker(incident: IncidentOf, name: str) -> None:
     log = incident(name)
     assert plain(asked(log, topic="orders", partition=1).answer).startswith(
-        "orders-1 has leader 3 since event N: the registration of broker 2 is gone (event N), and "
-        "broker 2 was the leader; 3 is the first replica that was online and in sync; passed over: "
-        "2 is not online."
+        "orders-1 has had leader 3 since event N: the registration of broker 2 is gone (event N), "
+        "and broker 2 was the leader; 3 is the first replica that was online and in sync; passed "
+        "over: 2 is not online."
     )
     assert when(log, "is gone", broker=2).startswith(
-        "Broker 2 is not registered since event N: the registration of broker 2 is gone. It has"
+        "Broker 2 has not been registered since event N: the registration of broker 2 is gone. It "
+        "has"
     )
 
 
 def test_why_explains_a_stopped_broker(incident: IncidentOf) -> None:
     log = incident("controlled-shutdown")
     assert when(log, "is gone", broker=1).startswith(
-        "Broker 1 is not registered since event N: the registration of broker 1 is gone, after it "
-        "asked for a controlled shutdown (event N)."
+        "Broker 1 has not been registered since event N: the registration of broker 1 is gone, "
+        "after it asked for a controlled shutdown (event N)."
     )
     assert "passed over: 1 is shutting down" in when(
         log, "controlled shutdown leader election", topic="orders", partition=0
     )
     assert plain(asked(log, topic="orders", partition=0).answer).startswith(
-        "orders-0 has leader 1 since event N: it is the preferred replica, as requested by "
+        "orders-0 has had leader 1 since event N: it is the preferred replica, as requested by "
         "ElectLeaders"
     )
 
@@ -56,19 +57,19 @@ def test_why_explains_a_stopped_broker(incident: IncidentOf) -> None:
 def test_why_explains_an_offline_partition_and_an_unclean_leader(incident: IncidentOf) -> None:
     log = incident("unclean-election")
     assert when(log, "found no leader", topic="orders", partition=3) == (
-        "orders-3 is offline since event N: the registration of broker 1 is gone (event N), and "
-        "broker 1 was the leader; no replica could lead at event N: 1 is not online, 3 is not in "
-        "sync. Only broker 1 is in the ISR. The partition is online again when broker 1 returns, "
-        "or after an unclean election, which may lose records."
+        "orders-3 has been offline since event N: the registration of broker 1 is gone (event N), "
+        "and broker 1 was the leader; no replica could lead at event N: 1 is not online, 3 is not "
+        "in sync. Only broker 1 is in the ISR. The partition is online again when broker 1 "
+        "returns, or after an unclean election, which may lose records."
     )
     assert when(log, "unclean", topic="orders", partition=3).startswith(
-        "orders-3 has leader 3 since event N: a client requested an election; no replica in sync "
-        "was online, so by an unclean election, as requested, 3 leads as the first replica that "
-        "was online; passed over: 1 is not online."
+        "orders-3 has had leader 3 since event N: a client requested an election; no replica in "
+        "sync was online, so by an unclean election, as requested, 3 leads as the first replica "
+        "that was online; passed over: 1 is not online."
     )
     assert when(log, "unclean", topic="orders", partition=3, broker=1).startswith(
-        "Broker 1 is not in the ISR of orders-3 since event N: the registration of broker 1 is "
-        "gone (event N), and the controller removed it (unclean partition leader election)"
+        "Broker 1 has not been in the ISR of orders-3 since event N: the registration of broker 1 "
+        "is gone (event N), and the controller removed it (unclean partition leader election)"
     )
 
 
@@ -100,8 +101,9 @@ def test_why_explains_a_rollback_in_progress(incident: IncidentOf, seq: int) -> 
     log = incident("reassignment")
     found = asked(log, seq, topic="moved", partition=1, is_reassignment=True)
     assert plain(found.answer) == (
-        "The reassignment of moved-1 from 1,2 to 1,3, begun at event N, is being rolled back to 1,2"
-        " since event N: a client asked to cancel it (AlterPartitionReassignments, event N)."
+        "The reassignment of moved-1 from 1,2 to 1,3, begun at event N, is being rolled back to "
+        "1,2, as decided at event N: a client asked to cancel it (AlterPartitionReassignments, "
+        "event N)."
     )
     given_up = found.chain[0]
     assert (given_up.seq, given_up.text) == (
@@ -144,8 +146,8 @@ def test_end_of_a_rollback_comes_before_an_entry_that_was_cancelled_earlier(
 def test_why_explains_a_deletion_that_waits_for_a_broker(incident: IncidentOf) -> None:
     log = incident("topic-deletion")
     assert when(log, "waits", topic="orders") == (
-        "The deletion of orders is blocked since event N: replicas of it are on broker 2, which is "
-        "not online: the registration of broker 2 is gone (event N)."
+        "The deletion of orders has been blocked since event N: replicas of it are on broker 2, "
+        "which is not online: the registration of broker 2 is gone (event N)."
     )
     sent = last(asked(log, topic="orders"), "broker 2 is sent the deletion").seq
     assert asked(log, sent, topic="orders").answer == (

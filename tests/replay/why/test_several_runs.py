@@ -298,7 +298,7 @@ def test_answer_from_several_runs_has_events_and_logs(tmp_path: Path) -> None:
     kill_before(cluster, writes(znodes.topic_path("t")), lambda: cancel_all(cluster))
     store(tmp_path, cluster, next_run(cluster).start())
     answer = ask(tmp_path, subject=Subject("t", 0))
-    assert plain(answer.answer).startswith("t-0 has leader 2 since event N of run-1: ")
+    assert plain(answer.answer).startswith("t-0 has had leader 2 since event N of run-1: ")
     assert " was rolled back at event N of run-2: " in plain(answer.answer)
     assert {one.log for one in answer.chain} == {"run-1", "run-2"}
     stored = next(one for one in answer.chain if one.rule == "rollback: store the originals")
@@ -334,7 +334,7 @@ def test_role_of_several_runs_is_that_of_the_last_run(tmp_path: Path) -> None:
     cluster.zookeeper.end_session(cluster.session)
     store(tmp_path, cluster, next_run(cluster).start())
     assert plain(ask(tmp_path, subject=Subject()).answer).startswith(
-        "Broker 1000 is controller of term 2 since event N of run-2"
+        "Broker 1000 has been controller of term 2 since event N of run-2"
     )
 
 
@@ -353,8 +353,8 @@ def test_stock_term_between_two_runs_is_explained_from_both_sides(tmp_path: Path
     )
     assert plain(ask(tmp_path, subject=Subject(term=2)).answer) == (
         "Term 2 was that of a controller that does not write these logs, such as a broker of the "
-        "cluster. Before it, broker 1000 had term 1, since event N of run-1. Broker 1000 took over "
-        f"with term 3 at event N of run-2, by {write}"
+        "cluster. Before it, broker 1000 had term 1, which began at event N of run-1. Broker 1000 "
+        f"took over with term 3 at event N of run-2, by {write}"
     )
     with pytest.raises(ReplayError, match=r"no term 4 .*; this log has 1,3"):
         ask(tmp_path, subject=Subject(term=4))

@@ -14,7 +14,8 @@ def test_move_that_a_failover_found_has_no_beginning(incident: IncidentOf) -> No
     log = incident("cancellation-failover")
     assert plain(asked(log, 93, topic="guarded", partition=0, is_reassignment=True).answer) == (
         "The reassignment of guarded-0 from 1,2 to 3,9, found under way at event N, is being "
-        "rolled back to 1,2 since event N: /admin/reassign_cancel was found (event N, czxid 96)."
+        "rolled back to 1,2, as decided at event N: /admin/reassign_cancel was found (event N, "
+        "czxid 96)."
     )
 
 

@@ -95,7 +95,7 @@ def test_term_that_a_crash_of_the_daemon_ended_is_not_said_to_last(tmp_path: Pat
     assert f" The log ends at event {last} (" in answer
     assert answer.endswith("), during this term, and does not show how the term ended.")
     before = asked(log, last - 1, term=1).answer
-    assert before.startswith("Broker 1000 is controller of term 1 since event ")
+    assert before.startswith("Broker 1000 has been controller of term 1 since event ")
 
 
 # Stock controllers --------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_terms_of_runs_and_of_stock_controllers_are_explained_together(folder: P
     replaced = " Broker 1000 replaced broker 4 (term 4) with command N"
     assert replaced in without_command(ask(folder, 5).answer)
     assert plain(ask(folder, None).answer).startswith(
-        "Broker 1000 is controller of term 5 since event N of run-1"
+        "Broker 1000 has been controller of term 5 since event N of run-1"
     )
     with pytest.raises(ReplayError, match=r"no term 6 .*; this log has 1,2,3,4,5"):
         ask(folder, 6)
@@ -145,4 +145,5 @@ def test_terms_of_runs_and_of_stock_controllers_are_explained_together(folder: P
 
 def test_terms_are_explained_up_to_a_time(folder: Path) -> None:
     answer = ask(folder, None, "2026-11-21T00:25:25")
-    assert plain(answer.answer).startswith("Broker 4 is controller of term 4 since event N of imp")
+    role = "Broker 4 has been controller of term 4 since event N of imp"
+    assert plain(answer.answer).startswith(role)

@@ -125,7 +125,7 @@ def test_leader_elected_by_a_rollback_is_explained(tmp_path: Path) -> None:
     cluster.start_broker(2)
     catch_up(cluster, 2)
     assert first(why(cluster, tmp_path, **PARTITION)).startswith(
-        "t-0 has leader 2 since event N: its move was rolled back, and 3 is not an original "
+        "t-0 has had leader 2 since event N: its move was rolled back, and 3 is not an original "
         "replica; passed over: 1 is not online. "
     )
 

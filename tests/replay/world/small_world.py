@@ -26,7 +26,7 @@ class Process:
         self.clock.pause()
 
     def resume(self) -> None:
-        """It reads what has arrived, and then looks at the clock."""
+        """The process reads everything that has arrived, and then looks at the clock."""
         self.world.network.resume(self.process)
         self.clock.resume()
 
@@ -64,7 +64,7 @@ class Broker(Process):
         return reply.results[-1] if reply else None
 
     def take(self) -> list[object]:
-        """What happened since the last call."""
+        """The events since the last call."""
         happened, self.happened = self.happened, []
         return happened
 

@@ -1,4 +1,4 @@
-"""What the controllers of a simulated cluster draw."""
+"""The draws of the controllers of a simulated cluster."""
 
 from base64 import urlsafe_b64encode
 

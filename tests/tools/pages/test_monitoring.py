@@ -181,7 +181,7 @@ def faults(dashboard: Any) -> list[str]:
 
 
 def _unknown(given: Any, known: Any, place: str) -> Iterator[str]:
-    """What is lost when the library writes the JSON again. Defaults may be added."""
+    """The values that are lost when the library writes the JSON again. Defaults may be added."""
     if isinstance(given, dict) and isinstance(known, dict):
         for key, value in given.items():
             yield from _unknown(value, known.get(key), f"{place}.{key}")

@@ -1,4 +1,4 @@
-"""What `python -m tools.shadow` prints about the summaries of the shadows."""
+"""The output of `python -m tools.shadow` about the summaries of the shadows."""
 
 import logging
 from collections.abc import Iterator, Sequence

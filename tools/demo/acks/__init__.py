@@ -1,2 +1,2 @@
-"""What producers and consumers see when the leader of a partition dies (docs/acknowledgements.md):
-`python -m tools.demo.acks`, or `make demo-acks`."""
+"""Producers and consumers when the leader of a partition dies (docs/acknowledgements.md): `python
+-m tools.demo.acks`, or `make demo-acks`."""

@@ -1,4 +1,4 @@
-"""What producers and consumers see when the leader of a partition dies, on real servers.
+"""Producers and consumers when the leader of a partition dies, on real servers.
 
 Three stock Kafka brokers, with refold as their controller, and three scenes: a record that is not
 committed, producers with acks 0, 1 and all, and a leader that is the only in-sync replica. Each one

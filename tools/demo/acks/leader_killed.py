@@ -39,7 +39,7 @@ SUCCESSORS = (CAUGHT_UP, LAGGING)
 
 
 class ProducerRow(NamedTuple):
-    """What became of the records of one producer. `acknowledged` is None with acks=0."""
+    """The outcome for the records of one producer. `acknowledged` is None with acks=0."""
 
     level: Level
     successor: int

@@ -75,11 +75,11 @@ class Brokers:
         return bool(files_of(self.broker(broker).data / RECORDS, name))
 
     async def status(self) -> ClusterStatus:
-        """What ZooKeeper has."""
+        """The content of ZooKeeper."""
         return await status(self.zookeeper)
 
     async def partition(self, name: Name) -> PartitionStatus:
-        """What ZooKeeper has of a partition. Raises DemoFailed if it does not exist."""
+        """The znodes of a partition. Raises DemoFailed if it does not exist."""
         for one in (await self.status()).partitions:
             if (one.topic, one.partition) == name:
                 return one

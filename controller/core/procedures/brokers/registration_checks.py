@@ -10,7 +10,7 @@ by themselves:
 
 Both look the same as a broker that has just been killed or restarts, so the daemon looks again
 after a while: it probes the address, and reports a state that two probes in a row have shown. The
-probes send nothing but ApiVersions. What they find decides nothing about partitions.
+probes send nothing but ApiVersions. These findings do not affect decisions about partitions.
 """
 
 from collections.abc import Iterable

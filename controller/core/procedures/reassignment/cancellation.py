@@ -85,7 +85,7 @@ async def _cancel_removed(controller: Controller, zxid: int) -> None:
     """
     await repair_records(controller)
     if zxid == UNKNOWN_ZXID:
-        # The entries had changed before, and what was read of them since counts as older.
+        # The entries had changed before, and those that were read since then count as older.
         zxid = zxid_after_entries(controller)
     legacy = await read_legacy(controller)
     await cancel_entries(controller, legacy, zxid, was_removed=True)

@@ -53,8 +53,8 @@ RULE = "reassignment"
 async def reassign(controller: Controller, moves: list[NewAssignment]) -> Errors:
     """Begin, continue, replace, cancel or complete the reassignment of partitions.
 
-    While /admin/reassign_cancel exists, only cancellations are done (KB 14.2.3). What was to be
-    resumed is noted: `resume_held` continues it.
+    While /admin/reassign_cancel exists, only cancellations are done (KB 14.2.3). A reassignment
+    that was to be resumed is noted, and `resume_held` continues it.
     """
     if any(one.assignment.is_being_reassigned for one in moves) and await is_cancelled(controller):
         for partition, assignment, _ in moves:

@@ -114,8 +114,8 @@ def report_waiting(
 
 
 def forget_reported(context: ControllerContext) -> None:
-    """A cancellation is over: what waits for the next one is reported again. Entries of the extra
-    znode that wait for a rollback still wait, and were reported."""
+    """A cancellation is over: entries that wait for the next one are reported again. Entries of the
+    extra znode that wait for a rollback still wait, and were reported."""
     context.waiting_reported = {
         path: report
         for path, report in context.waiting_reported.items()

@@ -64,7 +64,7 @@ _OF_CLIENTS: Final = 0
 
 
 class BrokerEnvironment(NamedTuple):
-    """What all simulated brokers share. `members`: of the ensemble."""
+    """The shared parts of all simulated brokers. `members`: of the ensemble."""
 
     scheduler: Scheduler
     network: Network
@@ -103,7 +103,7 @@ class NetworkedBroker:
         return [int(one) for one in self.store.logs.get(name, [])]
 
     def partition(self, name: Name) -> Partition | None:
-        """What the fold of the present run knows of a partition."""
+        """A partition as the fold of the present run knows it."""
         return self._run.partition(name) if self._run is not None else None
 
     def append(self, name: Name, record: int) -> None:

@@ -41,7 +41,7 @@ Respond = Callable[[Response, Sequence[int]], None]
 
 
 class ServingBroker(Protocol):
-    """What a connection needs of the broker."""
+    """The interface of the broker for its connections."""
 
     fetch_wait_us: int
 
@@ -61,7 +61,7 @@ class ServingBroker(Protocol):
         """A fetch found no records: ask again when there are some, at the latest at `until_us`."""
 
     def partition(self, name: Name) -> Partition | None:
-        """What the fold knows of a partition."""
+        """A partition as the fold knows it."""
 
 
 class ServedConnection:

@@ -158,7 +158,8 @@ async def test_incomplete_large_requests_do_not_delay_brokers(
 async def test_incomplete_large_requests_in_the_name_of_a_broker_do_not_delay_other_brokers(
     serve: Serve,
 ) -> None:
-    """They use its epoch, too, so that they only delay that broker's large requests."""
+    """The requests use that broker's epoch, too, so they delay only that broker's large
+    requests."""
     served = await serve(brokers=(KNOWN, Broker(2, KNOWN.epoch, ())))
     frame = alter_partition_frame(100_000, 2)
     async with connected(6, served.port) as liars, answered_in_time(served, 3000):

@@ -243,7 +243,7 @@ async def test_oversized_frame_after_the_login_closes_the_connection(
 async def test_large_request_of_a_client_is_not_received_as_a_whole(
     secured: ServedEndpoint,
 ) -> None:
-    """It claims to be a broker's, and would have to be held in memory."""
+    """The request claims to be a broker's, and would have to be held in memory."""
     async with Client(secured.port) as client:
         await log_in_plain(client, "secret")
         head = RequestHead(ALLOCATE_PRODUCER_IDS, 0, 1)

@@ -56,7 +56,7 @@ LISTENER = "PLAINTEXT"
 
 
 def credential(mechanism: str, password: str) -> str:
-    """What Kafka writes to /config/users (ScramFormatter)."""
+    """The content that Kafka writes to /config/users (ScramFormatter)."""
     name = "sha256" if mechanism == "SCRAM-SHA-256" else "sha512"
     salted = hashlib.pbkdf2_hmac(name, password.encode(), b"salt", 4096)
     stored = hashlib.new(name, hmac.digest(salted, b"Client Key", name)).digest()
@@ -91,7 +91,7 @@ async def logged_in(served: ServedEndpoint, mechanism: str, password: str, **mor
 async def principal_of_request(
     served: ServedEndpoint, connection: AIOKafkaConnection
 ) -> ClientIdentity | None:
-    """Who the controller sees as the sender of a request."""
+    """The principal that the controller sees as the sender of a request."""
 
     def header(correlation_id: int, client_id: str) -> bytes:
         head = RequestHead(ALLOCATE_PRODUCER_IDS, 0, correlation_id)

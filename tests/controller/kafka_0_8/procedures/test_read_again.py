@@ -1,4 +1,4 @@
-"""What could not be read is read again, and requests that could not be deleted: S-12, Q-07."""
+"""Later reads of unreadable znodes, and requests that could not be deleted: S-12, Q-07."""
 
 import pytest
 

@@ -455,7 +455,7 @@ async def test_large_deletions_are_split(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 async def test_replicas_left_on_disk_by_a_completed_move_are_listed() -> None:
-    """They remain if a broker was dead while the controller deleted its replicas."""
+    """Replicas remain if a broker was dead while the controller deleted its replicas."""
     harness = ReassignHarness()
     submit(harness.world, {T0: (4, 5, 6)})
     catch_up(harness.world, 4, 5, 6)

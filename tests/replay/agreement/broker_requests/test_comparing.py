@@ -281,7 +281,8 @@ def test_requests_after_a_call_that_no_log_has_are_unjudged() -> None:
 def test_request_caused_by_an_unknown_call_is_not_matched_with_a_larger_one_of_the_fold(
     sizes: tuple[int, int],
 ) -> None:
-    """It comes before or after the fold's request, which has one partition more in Kafka's log."""
+    """The request comes before or after the fold's request, which has one partition more in Kafka's
+    log."""
     kafka = [in_log(known(number, size=size)) for number, size in enumerate(sizes, 5)]
     found = compare_term([known(6, size=3)], kafka, None, unknown_calls=UnknownCalls(since=0))
     assert (found.differences, found.total.unjudged) == ([], 2)

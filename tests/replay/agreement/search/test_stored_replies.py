@@ -25,7 +25,7 @@ class Search:
         return self.zxids
 
     def asked(self, log: Path) -> frozenset[int]:
-        """What a question about the log uses."""
+        """The parts of a question about the log."""
         with LogReader.open(log, UPCASTERS) as reader:
             return stored_or_found(reader, self)
 

@@ -33,7 +33,7 @@ class Terminal:
         await self.pilot.pause()
 
     async def press(self, *keys: str) -> None:
-        """Press keys. What one of them asks for is done before the next one."""
+        """Press keys. The command of each key is done before the next key."""
         for key in keys:
             await self.pilot.press(key)
             await self.settle()

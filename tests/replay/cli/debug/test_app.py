@@ -182,7 +182,7 @@ async def test_index_answers_steps_searches_the_filter_and_why(indexed: Path) ->
         await terminal.enter("t", "orders-1")
         await terminal.press("n", "d", "w", "enter")
         assert "filter: orders-1" in terminal.lines[0]
-        assert "orders-1 has leader 3 since event 72" in terminal.text
+        assert "orders-1 has had leader 3 since event 72" in terminal.text
 
 
 async def test_progress_of_a_search_is_gone_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,7 @@ async def test_cause_of_an_effect_is_the_event_before_the_jumps() -> None:
 async def test_why_shows_the_answer_and_causes_that_lead_to_events() -> None:
     async with debugging() as terminal:
         await terminal.press("w", "enter")
-        assert "orders-1 has leader 3 since event 72" in terminal.text
+        assert "orders-1 has had leader 3 since event 72" in terminal.text
         await terminal.press("down", "down", "enter")
         assert "event 70 of 124" in terminal.lines[0]
 
@@ -219,14 +219,14 @@ async def test_why_shows_the_answer_and_causes_that_lead_to_events() -> None:
 async def test_why_explains_a_subject_that_is_typed_or_chosen_with_the_keys() -> None:
     async with debugging(size=WIDE) as terminal:
         await terminal.enter("w", "moved-1")
-        assert "moved-1 has leader 1" in terminal.text
+        assert "moved-1 has had leader 1" in terminal.text
         await terminal.enter("w", "broker 2")
-        assert "Broker 2 is not registered since event 70" in terminal.text
+        assert "Broker 2 has not been registered since event 70" in terminal.text
         await terminal.press("w", "down", "down", "down", "up", "enter")
         assert "Broker 1 is registered" in terminal.text
         for name, refused in (
             ("broker x", "broker x: x is not the id of a broker"),
-            ("nosuch", "no topic nosuch at event 72; there are moved, orders"),
+            ("nosuch", "no topic nosuch at event 72; topics: moved, orders"),
             ("orders-9", "no partition orders-9 at event 72"),
         ):
             await terminal.enter("w", name)
@@ -239,7 +239,7 @@ async def test_click_on_a_subject_explains_it() -> None:
     async with debugging(size=WIDE) as terminal:
         await terminal.press("w")
         await terminal.click("SubjectScreen OptionList", (2, 0))
-        assert "orders-1 has leader 3 since event 72" in terminal.text
+        assert "orders-1 has had leader 3 since event 72" in terminal.text
 
 
 @pytest.mark.long

@@ -194,7 +194,7 @@ def test_show_prints_nothing_as_json_if_no_event_matches(log: Path) -> None:
 def test_show_rejects_a_subject_that_the_log_does_not_have(log: Path) -> None:
     done = refold("log", "show", log, "--subject", "nonsense")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "the log has no subject nonsense; there are " in done.stderr
+    assert "the log has no subject nonsense; names: " in done.stderr
     done = refold("log", "show", log, "--subject", "broker x")
     assert done.returncode == 2
     assert "the log has no subject broker x; did you mean broker " in done.stderr

@@ -1,4 +1,4 @@
-"""What races in a trace, and which traces are equivalent."""
+"""Racing deliveries in a trace, and equivalent traces."""
 
 from controller.core.operations import SetData
 from replay.explore.generators.trace import Trace

@@ -214,5 +214,5 @@ class RecoveryHistory:
         self._invariant.topic_deleted(topic)
 
     def missing(self) -> list[tuple[str, str]]:
-        """What the invariant lacks now."""
+        """The facts that the invariant lacks now."""
         return list(self._invariant.missing())

@@ -84,8 +84,8 @@ def test_two_acknowledged_records_at_one_offset_are_reported() -> None:
 def test_earlier_leader_that_acknowledges_where_a_newer_one_has_loses_its_record(
     isr: tuple[int, ...], *, is_reported: bool
 ) -> None:
-    """That is excused only if the newer leader, broker 2, was elected uncleanly. What the newer
-    leader acknowledged is not lost."""
+    """The loss is excused only if the newer leader, broker 2, was elected uncleanly. The records
+    that the newer leader acknowledged are not lost."""
     history = History(AcknowledgedRecordsKept)
     _log(history, {1: [70], 2: [71]})
     history.state(1, 1, isr)

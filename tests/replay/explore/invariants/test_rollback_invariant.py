@@ -104,7 +104,7 @@ def test_force_of_a_cancellation_is_for_entries_only(legacy: bool, is_reported: 
 
 @pytest.mark.parametrize("has_handled", [True, False])
 def test_force_and_setting_that_the_controller_may_have_read_count(has_handled: bool) -> None:
-    """They are changed while its procedure runs."""
+    """Both are changed while the controller's procedure runs."""
     forced, lowered = moving(), moving("1")
     record(forced, legacy=True)
     forced.admin(znodes.REASSIGN_CANCEL, FORCED_CANCEL_CONTENT)

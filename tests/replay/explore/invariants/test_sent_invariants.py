@@ -1,4 +1,4 @@
-"""What controllers send to brokers, whether brokers accept or reject it."""
+"""Requests of controllers to brokers, whether brokers accept or reject it."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""What watches announce is read, and what was read is known."""
+"""Controllers read announced changes, and know what they have read."""
 
 import pytest
 

@@ -258,7 +258,7 @@ def test_each_problem_of_the_made_up_log_is_found(analysed: AnalysisTables) -> N
 
 
 def test_options_that_match_no_log_are_an_error(analysed: AnalysisTables) -> None:
-    with pytest.raises(FleetError, match=r"--cluster none is unknown; there are .*, made up"):
+    with pytest.raises(FleetError, match=r"--cluster none is unknown; known names: .*, made up"):
         analyse(analysed.spark, analysed.table, AnalysisOptions(clusters=("none",)))
     with pytest.raises(FleetError, match="contains no log of these clusters and times"):
         analyse(analysed.spark, analysed.table, AnalysisOptions(end=1))

@@ -148,7 +148,7 @@ def test_repeated_transaction_after_a_jump_does_not_decide_it(tmp_path: Path) ->
 
 
 def test_jump_that_continues_is_not_misplaced(tmp_path: Path) -> None:
-    """It is a gap, or the epoch of a new leader."""
+    """A jump is a gap, or the epoch of a new leader."""
     logs = MergedLogs([log_file(tmp_path, [*run(1, 2), *run(20, 21), *run(EPOCH + 1, EPOCH + 2)])])
     assert zxids(logs) == [1, 2, 20, 21, EPOCH + 1, EPOCH + 2]
     assert logs.misplaced == []

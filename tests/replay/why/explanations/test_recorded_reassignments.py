@@ -60,7 +60,7 @@ def test_why_explains_a_reassignment_blocked_by_a_slow_broker(
         "target: 2."
     )
     assert first(cluster, tmp_path, **T0).endswith(
-        "It is being reassigned to 4,2 since event N and waits for 4 (live, but has not caught "
+        "Its reassignment to 4,2, begun at event N, waits for 4 (live, but has not caught "
         "up); see --reassignment t-0."
     )
 
@@ -106,7 +106,7 @@ def test_why_explains_a_replaced_reassignment(cluster: Cluster, tmp_path: Path) 
     reassign(cluster, 5, 2)
     assert answers_after_each_event(cluster, tmp_path) == [
         f"{MOVE}{WAITS}",
-        f"{MOVE}is being replaced by 5,2 since event N, because of event N: "
+        f"{MOVE}is being replaced by 5,2, as decided at event N, because of event N: "
         "AlterPartitionReassignments, request 2: t-0 to 5,2.",
         "The reassignment of t-0 from 2,1,3 to 5,2, begun at event N, has not ended yet, 0 s after "
         "it began: broker 5 blocks it, not in sync, live, but has not caught up. In sync of the "
@@ -139,7 +139,7 @@ def test_why_explains_each_phase_of_a_rollback(tmp_path: Path) -> None:
     answers = answers_after_each_event(cluster, tmp_path)
     assert [one for one in answers if "rolled back to" in one] == [
         "The reassignment of t-0 from 1,2,3 to 4,2, begun at event N, is being rolled back to "
-        "1,2,3 since event N: /admin/reassign_cancel was created (event N, czxid 43)."
+        "1,2,3, as decided at event N: /admin/reassign_cancel was created (event N, czxid 43)."
     ]
     assert answers[-1].startswith(
         "t-0 is not being reassigned: its move from 1,2,3 to 4,2 was rolled back at event N: "
@@ -153,8 +153,9 @@ def test_why_explains_a_rollback_that_waits(tmp_path: Path) -> None:
     cancel_all(cluster)
     assert first(cluster, tmp_path, **T0, is_reassignment=True) == (
         "The reassignment of t-0 to 3,4 is cancelled: /admin/reassign_cancel was created (event "
-        "N, czxid 46). It waits since event N to go back to 1,2: 1 of the original replicas 1,2 "
-        "must be live and in sync, and none is: the rollback waits, and the other replicas stay."
+        "N, czxid 46). It has waited since event N to go back to 1,2: 1 of the original replicas "
+        "1,2 must be live and in sync, and none is: the rollback waits, and the other replicas "
+        "stay."
     )
     remove_cancel(cluster)
     answer = first(cluster, tmp_path, **T0, is_reassignment=True)
@@ -235,7 +236,8 @@ def test_why_explains_a_completed_reassignment(cluster: Cluster, tmp_path: Path)
         "these were in sync."
     )
     assert first(cluster, tmp_path, **T0) == (
-        "t-0 has leader 4 since event N: the reassignment to 4,2 ended, and 1 does not stay leader."
+        "t-0 has had leader 4 since event N: the reassignment to 4,2 ended, and 1 does not stay "
+        "leader."
     )
 
 

@@ -64,7 +64,7 @@ def test_broker_that_is_alive_and_not_registered_is_named_with_its_znode(tmp_pat
         f"{session}: /brokers/ids/2 does not exist (ZOOKEEPER-1740)."
     )
     found = why(cluster, tmp_path, broker=2)
-    assert plain(found.answer).startswith(f"{stuck} Broker 2 is not registered since event N")
+    assert plain(found.answer).startswith(f"{stuck} Broker 2 has not been registered since event N")
     codes = [getattr(one, "text", "") for one in found.chain]
     assert any("restart it" in one for one in codes), codes
     assert health_of(cluster, tmp_path) == stuck
@@ -96,7 +96,8 @@ def test_broker_that_registers_is_not_stuck_any_more(tmp_path: Path) -> None:
     cluster = alive()
     cluster.start_broker(2)
     assert health_of(cluster, tmp_path) == ""
-    assert first(cluster, tmp_path, broker=2).startswith("Broker 2 is registered since event N")
+    registered = "Broker 2 has been registered since event N"
+    assert first(cluster, tmp_path, broker=2).startswith(registered)
 
 
 # Brokers that are lost ---------------------------------------------------------------------------
@@ -105,8 +106,8 @@ def test_broker_that_registers_is_not_stuck_any_more(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("finds", "text"),
     [
-        (REFUSES, "no process listens on its address since event N."),
-        (SILENT, "its address does not answer since event N, so it hangs or cannot be reached."),
+        (REFUSES, "no process has listened on its address since event N."),
+        (SILENT, "its address has not answered since event N, so it hangs or cannot be reached."),
     ],
 )
 def test_address_of_a_lost_broker_is_named_with_what_it_shows(
@@ -116,7 +117,7 @@ def test_address_of_a_lost_broker_is_named_with_what_it_shows(
     cluster.stop_broker(2)
     probe_twice(cluster, finds)
     found = why(cluster, tmp_path, broker=2)
-    gone = "Broker 2 is not registered since event N: the registration of broker 2 is gone; "
+    gone = "Broker 2 has not been registered since event N: the registration of broker 2 is gone; "
     assert plain(found.answer).startswith(gone + text)
     probes = [one for one in found.chain if "the address of broker 2" in one.text]
     assert len(probes) == 1, "the second probe found the same"

@@ -1,4 +1,4 @@
-"""What a schedule of a conformance test does to brokers, real or simulated.
+"""The acts of a conformance test's schedule on brokers, real or simulated.
 
 The test plays the controller, with id 100. A schedule is an async function that takes a
 `ConformanceCluster`. It calls the same steps on both clusters, and compares what it sees.
@@ -44,8 +44,7 @@ class Answer(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """What a broker has of a partition: its records, each with its leader epoch, and its high
-    watermark."""
+    """A replica on a broker: its records, each with its leader epoch, and its high watermark."""
 
     records: tuple[tuple[int, int], ...]
     high_watermark: int
@@ -60,7 +59,7 @@ class Sent(NamedTuple):
 
 @dataclass
 class State:
-    """What can be seen of a cluster. The order of an ISR is not compared.
+    """The visible state of a cluster. The order of an ISR is not compared.
 
     `replicas`: by broker and partition, only of brokers that run; an error code if the broker does
     not have the partition. `produced`: by the label of the request; None without a response.
@@ -76,7 +75,7 @@ class State:
 
 
 def lines_of(seen: object) -> list[str]:
-    """What was seen, one line for each item."""
+    """The observations, one line for each item."""
     if not isinstance(seen, State):
         return [repr(seen)]
     return [
@@ -116,7 +115,7 @@ class ConformanceCluster(ABC):
         self.alter_error = codes.NONE
         """The error of the whole response to AlterPartition."""
         self.seen: list[object] = []
-        """What `note` and `observe` have seen."""
+        """The observations of `note` and `observe`."""
 
     # What differs
 
@@ -140,7 +139,7 @@ class ConformanceCluster(ABC):
 
     @abstractmethod
     async def replica(self, broker: int, name: Name) -> Replica | int:
-        """What a broker has of a partition, or the error of a read."""
+        """The replica on a broker, or the error of a read."""
 
     @abstractmethod
     async def consume(self, broker: int, name: Name) -> tuple[int, int]:

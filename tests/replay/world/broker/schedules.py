@@ -13,7 +13,7 @@ LAG_SECONDS = 6
 """replica.lag.time.max.ms. The leader looks for followers that lag every half of it."""
 FETCH_WAIT_SECONDS = 0.5
 DELAY_SECONDS_MAX = 10
-"""What a busy machine may take longer."""
+"""The additional time that a busy machine may take."""
 
 
 async def diverging_tail(cluster: ConformanceCluster) -> None:

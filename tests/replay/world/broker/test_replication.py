@@ -71,7 +71,7 @@ def test_acks_all_waits_for_a_dead_member_of_the_isr_until_it_leaves() -> None:
 
 
 def test_idle_follower_that_stops_stays_in_the_isr() -> None:
-    """It has everything that the leader has (isCaughtUp)."""
+    """The follower has everything that the leader has (isCaughtUp)."""
     cluster = ManualCluster().start()
     cluster.lead(1, 0)
     cluster.run(2)
@@ -108,8 +108,8 @@ def test_replica_outside_of_the_assignment_is_not_added_to_the_isr() -> None:
 
 
 def test_fetch_at_an_earlier_leader_epoch_brings_no_follower_into_the_isr() -> None:
-    """It fails (FENCED_LEADER_EPOCH). The leader's log end offset of the follower is from before
-    the crash in which the follower lost its records."""
+    """The fetch fails (FENCED_LEADER_EPOCH). The leader's log end offset of the follower is from
+    before the crash in which the follower lost its records."""
     cluster = ManualCluster().start()
     cluster.lead(1, 0)
     producer = cluster.producer()

@@ -194,5 +194,5 @@ def test_acknowledged_records_survive_clean_elections(todo: list[Act]) -> None:
 @settings(max_examples=25, deadline=None)
 @given(acts)
 def test_acknowledged_records_survive_clean_elections_of_older_brokers(todo: list[Act]) -> None:
-    """They write the ISR to ZooKeeper, and ask for leader epochs before they fetch."""
+    """Older brokers write the ISR to ZooKeeper, and ask for leader epochs before they fetch."""
     check("2.6", todo)

@@ -161,7 +161,7 @@ def test_change_is_applied_although_the_acls_of_another_change_may_not_be_read()
 
 
 def test_notification_that_may_not_be_read_has_all_acls_read_again() -> None:
-    """It must not stop later changes."""
+    """The unreadable notification must not stop later changes."""
     cluster = allowed()
     seen = cluster.seen()
     cluster.denied = ("/kafka-acl-changes/acl_changes_0000000000",)

@@ -127,7 +127,7 @@ def test_waiting_request_does_not_delay_others(begin: Callable[[], Cluster]) -> 
 
 
 def test_creation_waits_for_a_leader_that_dies_meanwhile() -> None:
-    """It waits for every partition of the topic, including older ones."""
+    """The creation waits for every partition of the topic, including older ones."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [2]})
     cluster.stop_broker(2)
@@ -254,7 +254,8 @@ def _is_timer(event: object) -> bool:
 def test_request_that_times_out_in_the_queue_is_not_carried_out(
     late: int, timer: str, other: str
 ) -> None:
-    """It was queued after a long procedure. The other request of the queue is carried out."""
+    """The request was queued after a long procedure. The other request in the queue is carried
+    out."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("u", {0: [2, 1]})
 

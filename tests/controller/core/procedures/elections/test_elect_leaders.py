@@ -230,7 +230,8 @@ def test_leader_with_a_failed_log_directory_counts_as_live() -> None:
 
 
 def test_leader_in_controlled_shutdown_counts_as_dead() -> None:
-    """It keeps its partition as the only replica in sync. On request another one is elected."""
+    """The leader keeps its partition as the only replica in sync. On request another one is
+    elected."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     ask_for_isr(cluster, 1)

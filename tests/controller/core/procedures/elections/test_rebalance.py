@@ -157,7 +157,8 @@ def test_replaced_controller_does_not_rebalance() -> None:
 
 
 def test_timer_of_an_earlier_term_is_ignored() -> None:
-    """It fired when the session ended, and its event follows the start of the next failover."""
+    """The timer fired when the session ended, and its event follows the start of the next
+    failover."""
     cluster = imbalanced(1, 1)
     own = timer(cluster)
     late = TimerFired(own)

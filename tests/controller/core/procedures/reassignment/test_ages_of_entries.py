@@ -72,7 +72,7 @@ def test_entry_written_after_a_removed_cancellation_starts_if_there_was_none_bef
 
 
 def test_entry_that_was_deleted_while_it_was_read_is_a_new_one_when_it_is_written_again() -> None:
-    """It is younger than a cancellation that was created meanwhile."""
+    """The entry is younger than a cancellation that was created in the meantime."""
     cluster = two_partitions()
     cancel_all(cluster)
     submit(cluster, {T0: [3]})
@@ -161,7 +161,8 @@ def test_entry_stays_older_than_a_cancellation_if_the_controller_writes_the_znod
 
 
 def test_entry_with_another_target_stays_older_than_a_cancellation_as_well() -> None:
-    """It replaces one that is under way, and that the cancellation rolls back."""
+    """The new target replaces one whose move is under way and is rolled back by the
+    cancellation."""
     cluster = two_partitions()
     submit(cluster, {T0: [3], T1: [4]})
     while_removing(cluster, {T0: [3], T1: [1]}, lambda: cancel_quietly(cluster))

@@ -180,7 +180,7 @@ def test_api_cancels_a_move_without_a_record_and_makes_none(is_cancelled: bool) 
 
 
 def test_request_for_the_present_replicas_is_done_although_a_cancellation_comes_meanwhile() -> None:
-    """It moves nothing. Another target is refused."""
+    """The request moves nothing. Another target is refused."""
     cluster = two_partitions((1, 2), (1, 2))
     cluster.once(reads(znodes.REASSIGN_PARTITIONS), lambda: cancel_quietly(cluster))
     answer = ask(cluster, (T0, [1, 2]), (T1, [3, 4]))

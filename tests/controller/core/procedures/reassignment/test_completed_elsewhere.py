@@ -34,7 +34,7 @@ BY_ENTRY = "requested by /admin/reassign_partitions"
 
 
 def strays(brokers: str) -> str:
-    """What the end of a move says about the files of former replicas."""
+    """The message at the end of a move about the files of former replicas."""
     return (
         f"of brokers {brokers}, those that were not alive then may still have the partition's "
         "files: find them with `refold reassign --list-strays`"

@@ -306,7 +306,7 @@ def test_replica_of_a_partition_that_never_had_a_leader_is_dropped(version: str)
 
 
 def test_below_ibp_2_7_a_leader_that_replaces_a_dropped_one_gets_one_new_epoch() -> None:
-    """It gets another one for the new target."""
+    """The leader gets another new epoch for the new target."""
     cluster = interruptible(5, 1, inter_broker_protocol_version="2.6")
     reassign(cluster, 3, 5)
     cluster.set_isr("t", 0, [1, 3])

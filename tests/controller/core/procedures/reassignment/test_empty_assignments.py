@@ -134,8 +134,8 @@ def lose_topic_and_role(cluster: Cluster) -> None:
 
 
 def test_controller_that_lost_its_role_keeps_its_state() -> None:
-    """It does not resign (KafkaController.triggerControllerMove). The partition without replicas
-    fails the next failover as well."""
+    """The controller does not resign (KafkaController.triggerControllerMove). The partition without
+    replicas fails the next failover as well."""
     assert failovers_after(repair_topic)[0] == 2
     times, cluster = failovers_after(repair_and_lose_role)
     assert times == 3

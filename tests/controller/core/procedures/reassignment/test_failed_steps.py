@@ -251,7 +251,7 @@ def begun_by_another(cluster: Cluster, delivery: Delivery = Delivery.ANSWERED) -
 
 
 def test_record_of_an_assignment_that_stays_is_written_again_after_a_lost_request() -> None:
-    """That ZooKeeper has the assignment says nothing about the record."""
+    """An assignment in ZooKeeper does not show whether the record was written."""
     cluster = interruptible(2, 1)
     issued = begun_by_another(cluster, Delivery.REQUEST_LOST)
     assert len([one for one in issued if writes_record(one)]) == 2

@@ -59,7 +59,7 @@ def test_CI_12_api_request_moves_a_partition() -> None:
 
 
 def test_CI_13_broker_with_a_failed_log_directory_creates_a_new_replica() -> None:
-    """It creates a log only for a replica that the request marks as new."""
+    """The broker creates a log only for a replica that the request marks as new."""
     cluster = cluster_of(2, 1)
 
     def refuses_old(command: BrokerRequest) -> list[tuple[str, int, int]]:
@@ -174,7 +174,7 @@ def test_kept_leader_gets_the_final_assignment_with_a_new_epoch() -> None:
 
 
 def test_leader_that_is_removed_is_not_sent_the_next_leader() -> None:
-    """It is sent StopReplica."""
+    """The controller sends StopReplica to the removed leader."""
     cluster = cluster_of(4, 1, 2)
     assert reassign(cluster, 3, 4) == codes.NONE
     seen = cluster.seen()

@@ -57,7 +57,7 @@ def test_impossible_extra_entry_leaves_the_move_under_way_alone(target: tuple[in
 
 
 def test_move_that_another_controller_began_without_a_record_refuses_other_requests() -> None:
-    """It is one of the AlterPartitionReassignments API."""
+    """A move without a record is one of the AlterPartitionReassignments API."""
     cluster = interruptible(3, 1)
     with OtherControllersTerm(cluster):
         content = TopicContent(

@@ -183,7 +183,7 @@ def test_target_that_is_replaced_while_the_state_is_unreadable_is_reported() -> 
 
 
 def test_reassignment_is_not_refused_because_the_isr_is_unknown() -> None:
-    """It fails when the leader epoch cannot be raised."""
+    """The reassignment fails when the leader epoch cannot be raised."""
     cluster = two_replicas()
     assert reassign(cluster, 3) == codes.NONE
     cluster.put_quietly(znodes.state_path(*T0), b"no state")

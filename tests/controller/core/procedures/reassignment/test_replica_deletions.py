@@ -192,7 +192,7 @@ def test_completed_move_records_the_replica_of_a_dead_broker() -> None:
 
 
 def test_replaced_target_records_the_replica_of_a_dead_broker() -> None:
-    """This holds for the drop set and for a target that was replaced."""
+    """The controller records replicas of the drop set and of a replaced target."""
     cluster = interruptible(5, 1, 2)
     request(cluster, {T0: [3]})
     cluster.stop_broker(3)

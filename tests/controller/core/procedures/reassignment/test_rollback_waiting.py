@@ -364,7 +364,7 @@ def test_originals_already_deleted_fetch_again() -> None:
 
 
 def test_partition_without_a_state_is_rolled_back() -> None:
-    """It has no records to lose."""
+    """The partition has no records to lose."""
     cluster = interruptible(2, 1)
     cluster.create_topic("u", {0: [8]})
     submit(cluster, {("u", 0): [9]})

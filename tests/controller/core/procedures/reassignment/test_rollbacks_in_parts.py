@@ -85,7 +85,7 @@ def test_topic_that_is_marked_for_deletion_in_a_pause_is_deleted_after_its_rollb
 
 
 def test_topic_that_is_deleted_and_created_by_hand_in_a_pause_is_not_rolled_back() -> None:
-    """It has no states yet, which a rollback reads first."""
+    """The new topic has no states yet, which a rollback reads first."""
     cluster = moving()
     seen = cluster.seen()
 

@@ -349,8 +349,8 @@ def test_failover_refuses_a_request_of_any_term_without_an_entry(
 
 
 def test_failover_refuses_a_request_whose_entry_a_stock_controller_deleted() -> None:
-    """It cannot read entries with originals. The request that the entry has left is refused by
-    name."""
+    """A stock controller cannot read entries with originals. The failover refuses the remaining
+    request and names its partition."""
     cluster = two_replicas()
     sessions: list[int] = []
     cluster.once(writes(znodes.REASSIGN_PARTITIONS), lambda: sessions.append(cluster.seize_role(9)))

@@ -221,7 +221,7 @@ def test_next_controller_knows_that_the_originals_in_another_order_end_the_reass
 
 
 def test_some_of_the_originals_replace_the_target() -> None:
-    """That is another reassignment."""
+    """A target of only some originals is another reassignment."""
     cluster = begun_by_api()
     seen = cluster.seen()
     assert reassign(cluster, 1, 2) == codes.NONE

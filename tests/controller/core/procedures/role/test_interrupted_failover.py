@@ -189,7 +189,7 @@ def test_hand_back_removes_content_that_stock_brokers_cannot_read() -> None:
 
 
 def test_entries_deleted_by_a_stock_controller_are_restored_and_can_be_cancelled() -> None:
-    """It could not read them because of their originals."""
+    """The stock controller could not read the entries because of their originals."""
     cluster = three_partitions()
     submit(cluster, {T0: [3, 4]})
     with OtherControllersTerm(cluster):

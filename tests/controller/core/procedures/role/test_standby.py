@@ -49,7 +49,7 @@ def test_take_over_with_a_changed_state_reads_only_that_state() -> None:
 
 
 def test_take_over_logs_how_much_the_standby_knows() -> None:
-    """It has not read the topic v yet."""
+    """The standby has not read the topic v yet."""
     pair = StandbyPair(topics={"t": {0: [1, 2], 1: [2, 3]}, "u": {0: [1]}})
     pair.active.create_topic("v", {0: [1]})
     assert pair.take_over().texts_of("standby_used") == [

@@ -96,7 +96,7 @@ STEPS = st.one_of(
 
 
 def _knowledge(cluster: Cluster) -> list[object]:
-    """What a controller knows after its failover, in its order."""
+    """A controller's knowledge after its failover, in its order."""
     context = cluster.fold.controller.context
     brokers = [list(context.brokers.values()), list(context.channels), list(context.reassigning)]
     topics = [

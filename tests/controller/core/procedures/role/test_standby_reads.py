@@ -1,4 +1,4 @@
-"""What a standby does when it cannot watch or read, and what it reads again (docs/standby.md)."""
+"""A standby that cannot watch or read, and its later reads (docs/standby.md)."""
 
 from collections.abc import Callable
 
@@ -247,7 +247,7 @@ def test_broker_that_restarts_without_a_controller_leads_no_partition_of_a_stand
 
 
 def test_standby_whose_controller_dies_while_it_reads_the_last_state_is_never_ready() -> None:
-    """It takes over at once."""
+    """The standby takes over at once."""
     pair = StandbyPair(topics={"t": {0: [1, 2]}})
     standby = Cluster(zookeeper=pair.active.zookeeper, standby=True)
     pair.active.zookeeper.end_session(pair.standby.session)

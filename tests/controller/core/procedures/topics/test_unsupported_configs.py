@@ -29,8 +29,8 @@ def asked_for(cluster: Cluster, configs: dict[str, str | None]) -> str | None:
 
 @pytest.mark.parametrize("protocol", ["3.9", "2.6"])
 def test_configuration_unknown_to_the_oldest_live_broker_is_rejected(protocol: str) -> None:
-    """That broker may lead a partition, become a replica, or just read all configurations at its
-    start."""
+    """The oldest broker may lead a partition, become a replica, or just read all configurations at
+    its start."""
     cluster = Cluster(1, 2, inter_broker_protocol_version=protocol).start()
     offers(cluster, 1, (3, 9))
     offers(cluster, 2, (2, 8))

@@ -1,4 +1,4 @@
-"""What brokers are sent when brokers start, topic by topic (KB 9.1)."""
+"""Requests to brokers when brokers start, topic by topic (KB 9.1)."""
 
 from collections.abc import Callable
 

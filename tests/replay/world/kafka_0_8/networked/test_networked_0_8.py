@@ -24,7 +24,7 @@ T = ("t", 0)
 
 
 class RecordingObserver(Observer):
-    """Who led when, and what clients learned."""
+    """The leaders over time, and the clients' knowledge of them."""
 
     def __init__(self) -> None:
         self.leaders: list[tuple[float, int]] = []
