@@ -18,7 +18,16 @@ from controller.core.commands import (
 )
 from controller.core.configuration import Configuration
 from controller.core.controller import Controller
-from controller.core.events import BrokerResponded, Event, Recorded, TimerFired
+from controller.core.events import (
+    BrokerResponded,
+    Event,
+    Recorded,
+    SessionConnected,
+    SessionExpired,
+    TimerFired,
+    WatchFired,
+)
+from controller.core.fold import Fold
 from controller.core.metric_table import METRICS, TIMERS, controller_state, timer_name
 from controller.core.metrics_observer import MetricsObserver, Sample
 from controller.core.snapshot import load_snapshot, take_snapshot
@@ -32,6 +41,7 @@ from controller.core.triggers import (
     PartitionReassignmentIsrChange,
     TopicChange,
     TopicDeletion,
+    Trigger,
 )
 from controller.core.values import Endpoint
 from replay.logs.recorded_fold import fold_event
@@ -69,8 +79,16 @@ class ObservedMeter:
         """A controller event is queued, begins and ends at the same time."""
         self.at(ms)
         self.controller.enqueue(TopicChange())
-        self.metered.begins(self.controller.triggers.popleft())
+        self.begin_next()
         self.metered.ends()
+
+    def begin_next(self) -> None:
+        """The first event of the queue begins."""
+        self.metered.begins(self.take_next())
+
+    def take_next(self) -> Trigger:
+        """Take the first event from the queue, as the fold does."""
+        return self.controller.triggers.popleft()
 
     def request(self, seq: int) -> None:
         """A LeaderAndIsr request to broker 3 is issued."""
@@ -169,7 +187,7 @@ def test_queue_time_runs_until_an_event_begins() -> None:
     observed.controller.enqueue(waiting)
     assert observed.value("kafka_controller_controllereventmanager_eventqueuesize") == 1
     observed.at(106)
-    observed.metered.begins(observed.controller.triggers.popleft())
+    observed.begin_next()
     assert observed.value(QUEUE_TIME, "0.50") == 6
     assert observed.value("kafka_controller_controllereventmanager_eventqueuesize") == 0
 
@@ -181,19 +199,25 @@ def test_each_of_the_events_that_are_handled_together_has_waited() -> None:
         observed.controller.enqueue(PartitionReassignmentIsrChange("t", number))
     observed.controller.enqueue(TopicChange())
     for _ in range(3):
-        observed.controller.triggers.popleft()
+        observed.take_next()
     observed.at(5).begins(PartitionReassignmentIsrChange("t", 0, (("t", 1), ("t", 2))))
     assert observed.value(f"{QUEUE_TIME}_count") == 3
 
 
 def test_dropped_events_have_no_queue_time() -> None:
-    observed = ObservedMeter()
-    observed.at(0)
-    observed.controller.enqueue(TopicChange())
-    observed.metered.clears_queue()
-    observed.controller.triggers.clear()
-    observed.at(5).begins(PartitionReassignmentIsrChange("t", 0, (("t", 1),)))
-    assert observed.value(f"{QUEUE_TIME}_count") == 0
+    """A session ends while the controller is elected. Of two ISR changes that were queued, none is
+    handled; of two in the next session, both are, in one go."""
+    fold = Fold(Configuration(broker_id=1000))
+    found = fold.controller.observer = MetricsObserver(fold.controller)
+    changes = [WatchFired(znodes.state_path("t", number), "data", -1) for number in (0, 1)]
+    events = [SessionConnected(1, 6000, "", renewed=False), *changes, SessionExpired(1)]
+    for seq, event in enumerate(events, start=1):
+        fold_event(fold, Recorded(seq, 0, 0, 0, "session", event))
+    counts = [value_of(found.samples(), f"{QUEUE_TIME}_count")]
+    for seq, event in enumerate(changes, start=len(events) + 1):
+        fold_event(fold, Recorded(seq, 0, 0, 0, "watches", event))
+    counts.append(value_of(found.samples(), f"{QUEUE_TIME}_count"))
+    assert counts == [2, 4], "Startup and Expire; then each change"
 
 
 def test_queue_times_are_empty_after_five_idle_minutes() -> None:
@@ -231,10 +255,10 @@ def test_interruption_of_an_event_keeps_the_queue_times() -> None:
     observed.handle(200_000)
     observed.at(499_000)
     observed.controller.enqueue(TopicChange())
-    observed.metered.begins(observed.controller.triggers.popleft())
+    observed.begin_next()
     observed.at(501_000).pauses()
     observed.controller.enqueue(BrokerChange())
-    observed.metered.begins(observed.controller.triggers.popleft())
+    observed.begin_next()
     assert observed.value(f"{QUEUE_TIME}_count") == 3
 
 
@@ -278,7 +302,7 @@ def test_leader_and_isr_response_that_is_handled_as_an_event_is_counted_once() -
     response = observed.respond(5, 2)
     observed.controller.enqueue(LeaderAndIsrResponseReceived(response, []))
     assert count(observed, RESPONSES) == 0
-    observed.metered.begins(observed.controller.triggers.popleft())
+    observed.begin_next()
     observed.at(9).ends()
     assert count(observed, RESPONSES) == 1
     assert observed.value(timer_name(RESPONSES), "0.50") == 4
