@@ -18,16 +18,7 @@ from controller.core.commands import (
 )
 from controller.core.configuration import Configuration
 from controller.core.controller import Controller
-from controller.core.events import (
-    BrokerResponded,
-    Event,
-    Recorded,
-    SessionConnected,
-    SessionExpired,
-    TimerFired,
-    WatchFired,
-)
-from controller.core.fold import Fold
+from controller.core.events import BrokerResponded, Event, Recorded, TimerFired
 from controller.core.metric_table import METRICS, TIMERS, controller_state, timer_name
 from controller.core.metrics_observer import MetricsObserver, Sample
 from controller.core.snapshot import load_snapshot, take_snapshot
@@ -202,22 +193,6 @@ def test_each_of_the_events_that_are_handled_together_has_waited() -> None:
         observed.take_next()
     observed.at(5).begins(PartitionReassignmentIsrChange("t", 0, (("t", 1), ("t", 2))))
     assert observed.value(f"{QUEUE_TIME}_count") == 3
-
-
-def test_dropped_events_have_no_queue_time() -> None:
-    """A session ends while the controller is elected. Of two ISR changes that were queued, none is
-    handled; of two in the next session, both are, in one go."""
-    fold = Fold(Configuration(broker_id=1000))
-    found = fold.controller.observer = MetricsObserver(fold.controller)
-    changes = [WatchFired(znodes.state_path("t", number), "data", -1) for number in (0, 1)]
-    events = [SessionConnected(1, 6000, "", renewed=False), *changes, SessionExpired(1)]
-    for seq, event in enumerate(events, start=1):
-        fold_event(fold, Recorded(seq, 0, 0, 0, "session", event))
-    counts = [value_of(found.samples(), f"{QUEUE_TIME}_count")]
-    for seq, event in enumerate(changes, start=len(events) + 1):
-        fold_event(fold, Recorded(seq, 0, 0, 0, "watches", event))
-    counts.append(value_of(found.samples(), f"{QUEUE_TIME}_count"))
-    assert counts == [2, 4], "Startup and Expire; then each change"
 
 
 def test_queue_times_are_empty_after_five_idle_minutes() -> None:
