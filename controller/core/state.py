@@ -373,8 +373,7 @@ class ControllerContext:
         return topic
 
     def forget_leaders(self, topics: Iterable[Topic], existing: AbstractSet[str]) -> None:
-        """Forget the leaders of kept topics, which are read again, and the topics that no longer
-        exist."""
+        """Forget the leaders of kept topics, to be read again, and topics that no longer exist."""
         for topic in topics:
             if topic.name not in existing:
                 del self.topics[topic.name]
