@@ -4,12 +4,10 @@ events."""
 import pytest
 
 from controller.core import pauses, znodes
-from controller.core.configuration import Configuration
-from controller.core.events import Recorded, SessionConnected, SessionExpired, WatchFired
-from controller.core.fold import Fold
+from controller.core.events import WatchFired
 from controller.core.metric_table import QUEUE_TIME, timer_name
 from controller.core.metrics_observer import MetricsObserver
-from replay.logs.recorded_fold import fold_event
+from tests.controller.core.cluster import Cluster, reads
 from tests.controller.core.test_urgent_events import (
     PART,
     api_request,
@@ -45,17 +43,26 @@ def queue_times(found: MetricsObserver) -> float:
     return sum(one.value for one in found.samples() if one.name == f"{QUEUE_TIME}_count")
 
 
+def change_states(cluster: Cluster) -> None:
+    """Watches report that the states of two partitions have changed."""
+    for number in (0, 1):
+        state = znodes.state_path("t", number)
+        cluster.happen_next(WatchFired(state, "data", -1), "watches")
+
+
 def test_dropped_events_have_no_queue_time() -> None:
-    """A session ends while the controller is elected. Of two ISR changes that were queued, none is
-    handled; of two in the next session, both are, in one go."""
-    fold = Fold(Configuration(broker_id=1000))
-    found = fold.controller.observer = MetricsObserver(fold.controller)
-    changes = [WatchFired(znodes.state_path("t", number), "data", -1) for number in (0, 1)]
-    events = [SessionConnected(1, 6000, "", renewed=False), *changes, SessionExpired(1)]
-    for seq, event in enumerate(events, start=1):
-        fold_event(fold, Recorded(seq, 0, 0, 0, "session", event))
-    counts = [queue_times(found)]
-    for seq, event in enumerate(changes, start=len(events) + 1):
-        fold_event(fold, Recorded(seq, 0, 0, 0, "watches", event))
-    counts.append(queue_times(found))
-    assert counts == [2, 4], "Startup and Expire; then each change"
+    """The session ends while two changes wait. In the next session, two other ones are handled in
+    one go."""
+    cluster = Cluster(1).start()
+    found = cluster.fold.controller.observer = MetricsObserver(cluster.fold.controller)
+
+    def change_states_and_end_the_session() -> None:
+        change_states(cluster)
+        cluster.end_session()
+
+    cluster.once(reads(znodes.TOPICS), change_states_and_end_the_session)
+    cluster.create_topic("t", {0: [1], 1: [1]})
+    before = queue_times(found)
+    cluster.once(reads(znodes.TOPICS), lambda: change_states(cluster))
+    cluster.create_topic("u", {0: [1]})
+    assert queue_times(found) - before == 4, "of the list, the two states and the new topic"
