@@ -168,7 +168,8 @@ def take_answers(
             one.accepted = [other for other in one.accepted if other != name]
             one.refused = [other for other in one.refused if other != name]
             is_refused = _is_replica_refused(controller, one.broker, state, error)
-            (one.refused if is_refused else one.accepted).append(name)
+            answers = one.refused if is_refused else one.accepted
+            answers.append(name)
             controller.enqueue(ReplicaDeletions())
 
 
