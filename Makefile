@@ -13,7 +13,7 @@ OLDEST_JARS := $(STAMPS)/jars-kafka-2.8.2 $(STAMPS)/jars-zookeeper-3.5.9
 SPARK_KAFKA_JARS := $(STAMPS)/jars-spark-kafka-4.2.0
 UV := build/uv
 AUDIT := build/audit
-TEXT_CHECKS := tests/test_tidy.py tests/test_vocabulary.py tests/test_citations.py tests/test_rows.py tests/tools/pages
+TEXT_CHECKS := tests/test_tidy.py tests/test_tidy_tests.py tests/test_vocabulary.py tests/test_citations.py tests/test_rows.py tests/tools/pages
 
 # The tests start hundreds of Python processes. Without stored bytecode each of them compiles the code again.
 unexport PYTHONDONTWRITEBYTECODE

@@ -143,7 +143,7 @@ def without_rejected_deletions(
 
 
 def rejected_partitions(error: int, errors: Mapping[Name, int]) -> Rejected:
-    """The rejected partitions, by the error of a response and those of its partitions; None: all."""
+    """The rejected partitions, by the errors of a response and of its partitions."""
     if error != NONE:
         return None
     return frozenset(name for name, code in errors.items() if code not in _REPEATED)

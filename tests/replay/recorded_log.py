@@ -58,13 +58,15 @@ def write_log(
     close: bool = True,
     commands_until: int | None = None,
     cluster_id: str = "simulated",
+    configuration: Configuration | None = None,
 ) -> Path:
-    """Stores the history. Commands after event `commands_until` are not stored, as in a crash."""
-    configuration = simulation.fold.controller.configuration
-    writer = LogWriter.create(folder, header(fingerprint, configuration, cluster_id))
+    """Stores the history. Commands after event `commands_until` are not stored, as in a crash.
+    `configuration`: what the header has in place of the simulation's."""
+    stored = configuration or simulation.fold.controller.configuration
+    writer = LogWriter.create(folder, header(fingerprint, stored, cluster_id))
     for recorded, issued in simulation.history:
-        stored = issued if commands_until is None or recorded.seq <= commands_until else []
-        writer.append([event_record(recorded)], [command_record(one) for one in stored])
+        kept = issued if commands_until is None or recorded.seq <= commands_until else []
+        writer.append([event_record(recorded)], [command_record(one) for one in kept])
     if close:
         writer.close()
     else:

@@ -50,7 +50,11 @@ class ThreeBrokers(ControllerHarness):
         self.controller.send(self.batch)
         self.issued += self.controller.take_issued()
 
+    def close_channel(self, broker: int) -> None:
+        """The channel to a broker is closed."""
+        del self.context.channels[broker]
+
     def lose_one_and_shut_one_down(self) -> None:
         """Put broker 2 into controlled shutdown and remove broker 3."""
-        self.context.shutting_down[2] = None
-        del self.context.brokers[3]
+        self.shut_down(2)
+        self.unregister(3)

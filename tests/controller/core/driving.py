@@ -68,7 +68,7 @@ class ControllerHarness:
         self.context = self.controller.context
         self.context.epoch, self.context.epoch_version = EPOCH, 0
         for id in live:
-            self.context.brokers[id] = broker(id)
+            self.register(id)
 
     # State of ZooKeeper and the controller
 
@@ -123,6 +123,53 @@ class ControllerHarness:
         partition.leadership = znodes.read_state(path, data, self.version(path))
         return partition.leadership
 
+    def register(self, id: int, epoch: int = 1) -> None:
+        """A broker is live."""
+        self.context.brokers[id] = broker(id, epoch)
+
+    def unregister(self, id: int) -> None:
+        """A broker is not live any more."""
+        self.context.brokers.pop(id, None)
+
+    def shut_down(self, id: int) -> None:
+        """A broker is in controlled shutdown."""
+        self.context.shutting_down[id] = None
+
+    def fail_log_dir(self, id: int, partition: Partition) -> None:
+        """A partition is in a failed log directory of a broker."""
+        self.context.offline_dirs.setdefault(id, {})[partition] = None
+
+    def reassign(self, *partitions: Partition) -> None:
+        """Partitions are being reassigned."""
+        self.context.reassigning |= dict.fromkeys(partitions)
+
+    def queue_deletion(self, topic: str) -> None:
+        """The deletion of a topic is queued, and has not started."""
+        self.context.queued_for_deletion[topic] = None
+
+    def start_deletion(self, topic: str) -> None:
+        """The deletion of a topic has started."""
+        self.queue_deletion(topic)
+        self.context.deletion_started[topic] = None
+
+    def halt_deletion(self, topic: str) -> None:
+        """The deletion of a topic is queued, and waits."""
+        self.queue_deletion(topic)
+        self.context.ineligible_for_deletion[topic] = None
+
+    def lose_role(self) -> None:
+        """The controller has lost the role, and keeps what it knows."""
+        self.controller.is_active = False
+
+    def disconnect(self) -> None:
+        """There is no connection to ZooKeeper."""
+        self.controller.is_connected = False
+
+    def reconnect(self) -> None:
+        """There is a new connection to ZooKeeper."""
+        self.controller.is_connected = True
+        self.controller.connections += 1
+
     # Run procedures
 
     def run(self, procedure: Coroutine[Any, Any, T]) -> T:
@@ -137,8 +184,7 @@ class ControllerHarness:
                 outcomes = [outcome for one in issued for outcome in self._answer(one)]
                 result = None
                 if wait is CONNECTED:
-                    self.controller.is_connected = True
-                    self.controller.connections += 1
+                    self.reconnect()
                 elif wait is TERM_END:
                     procedure.throw(TermEnded())
                 elif wait not in (SLICE, PAUSE):

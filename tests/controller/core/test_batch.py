@@ -18,7 +18,7 @@ from controller.core.triggers import LeaderAndIsrResponseReceived, Trigger
 from controller.core.values import RECOVERED, RECOVERING, Assignment, LeaderAndIsr
 from controller.wire.encoding import BatchEncoder
 from tests.controller.core.batches import ThreeBrokers, each_version
-from tests.controller.core.driving import CONTROLLER_ID, EPOCH, broker
+from tests.controller.core.driving import CONTROLLER_ID, EPOCH
 
 
 def test_CC_01_leader_and_isr_and_update_metadata_are_sent() -> None:
@@ -68,7 +68,7 @@ def test_CC_01_answer_with_a_failed_directory_is_a_controller_event() -> None:
 
 def test_CC_01_every_answer_is_an_event_while_a_failed_directory_is_known() -> None:
     cluster = ThreeBrokers()
-    cluster.context.offline_dirs[2] = {cluster.partitions[0]: None}
+    cluster.fail_log_dir(2, cluster.partitions[0])
     (event,) = answer_leader_and_isr(cluster)
     assert isinstance(event, LeaderAndIsrResponseReceived)
     assert event.asked == [("bar", 1), ("foo", 0), ("foo", 1)]
@@ -210,7 +210,7 @@ def test_CC_06_update_metadata_omits_partitions_without_leadership() -> None:
 
 def test_CC_07_update_metadata_of_a_topic_queued_for_deletion_says_leader_during_delete() -> None:
     cluster = ThreeBrokers()
-    cluster.context.queued_for_deletion["foo"] = None
+    cluster.queue_deletion("foo")
     cluster.batch.add_update_metadata((2,), cluster.partitions)
     cluster.send()
     announced = {(one.topic, one.partition): one for one in cluster.update_metadata()[2].partitions}
@@ -255,7 +255,7 @@ def test_replicas_on_dead_and_shutting_down_brokers_are_offline_in_the_metadata(
 
 def test_replica_in_an_offline_log_directory_is_offline_in_the_metadata() -> None:
     cluster = ThreeBrokers()
-    cluster.context.offline_dirs[1] = {cluster.partitions[0]: None}
+    cluster.fail_log_dir(1, cluster.partitions[0])
     cluster.batch.add_update_metadata((1,), cluster.partitions)
     cluster.send()
     announced = {(one.topic, one.partition): one for one in cluster.update_metadata()[1].partitions}
@@ -330,7 +330,7 @@ def test_leader_and_isr_is_sent_first_and_stop_replica_last() -> None:
 
 def test_requests_carry_the_epoch_of_the_broker_they_are_sent_to() -> None:
     cluster = ThreeBrokers()
-    cluster.context.brokers[2] = broker(2, epoch=17)
+    cluster.register(2, epoch=17)
     cluster.batch.add_leader_and_isr((1, 2), cluster.partitions[0], is_new=False)
     cluster.batch.add_stop_replica((1, 2), cluster.partitions[0], delete=False)
     cluster.send()

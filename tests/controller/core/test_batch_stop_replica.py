@@ -49,7 +49,7 @@ def test_CC_12_stop_replica_of_a_topic_queued_for_deletion_deletes(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
     cluster = ThreeBrokers(protocol)
-    cluster.context.queued_for_deletion["foo"] = None
+    cluster.queue_deletion("foo")
     for partition in cluster.partitions:
         cluster.batch.add_stop_replica((2,), partition, delete=True)
     cluster.send()
@@ -66,7 +66,7 @@ def test_CC_13_answer_is_an_event_for_topics_whose_deletion_has_started(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
     cluster = ThreeBrokers(protocol)
-    cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
+    cluster.start_deletion("foo")
     for partition in cluster.partitions:
         cluster.batch.add_stop_replica((2,), partition, delete=True)
     cluster.send()
@@ -78,7 +78,7 @@ def test_CC_14_answer_to_a_stop_replica_that_deletes_nothing_is_no_event(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
     cluster = ThreeBrokers(protocol)
-    cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
+    cluster.start_deletion("foo")
     for partition in cluster.partitions:
         cluster.batch.add_stop_replica((2,), partition, delete=False)
     cluster.send()
@@ -91,7 +91,7 @@ def test_answer_is_an_event_only_for_the_replicas_that_the_request_deletes(
 ) -> None:
     cluster = ThreeBrokers(protocol)
     foo_0, foo_1, _ = cluster.partitions
-    cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
+    cluster.start_deletion("foo")
     cluster.batch.add_stop_replica((2,), foo_0, delete=True)
     cluster.batch.add_stop_replica((2,), foo_1, delete=False)
     cluster.send()
@@ -111,7 +111,7 @@ def events_of_answers(cluster: ThreeBrokers, error: int = 0) -> list[list[tuple[
 def test_no_answer_is_expected_from_a_broker_without_a_channel() -> None:
     """The requests for this broker are dropped."""
     cluster = ThreeBrokers()
-    del cluster.context.channels[2]
+    cluster.close_channel(2)
     cluster.batch.add_leader_and_isr((2, 3), cluster.partitions[0], is_new=False)
     cluster.batch.add_stop_replica((1, 2), cluster.partitions[1], delete=True)
     cluster.send()
@@ -122,7 +122,7 @@ def test_answer_that_rejects_the_whole_request_is_an_event_for_its_listed_partit
     """KB 8.2.2, 8.6: with a stale broker epoch, no partition is listed."""
     for error, listed in ((77, []), (-1, [("foo", 0, -1), ("foo", 1, -1), ("bar", 1, -1)])):
         cluster = ThreeBrokers()
-        cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
+        cluster.start_deletion("foo")
         for partition in cluster.partitions:
             cluster.batch.add_stop_replica((2,), partition, delete=True)
         cluster.send()
@@ -135,10 +135,10 @@ def test_answer_that_rejects_the_whole_request_is_an_event_for_its_listed_partit
 
 def test_answers_received_without_the_role_are_no_events() -> None:
     cluster = ThreeBrokers()
-    cluster.context.queued_for_deletion["foo"] = cluster.context.deletion_started["foo"] = None
+    cluster.start_deletion("foo")
     cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=True)
     cluster.send()
-    cluster.controller.is_active = False
+    cluster.lose_role()
     assert events_of_answers(cluster) == []
 
 

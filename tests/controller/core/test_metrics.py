@@ -51,7 +51,7 @@ def test_PS_20_offline_partitions_are_counted() -> None:
 
 def test_PS_21_topic_whose_deletion_has_started_does_not_count() -> None:
     driven = ControllerHarness(5)
-    driven.context.queued_for_deletion["t"] = driven.context.deletion_started["t"] = None
+    driven.start_deletion("t")
     move(driven, four_partitions(driven, PartitionState.NEW), PartitionState.OFFLINE)
     assert offline_partitions(driven.context) == 0
 
@@ -71,7 +71,7 @@ def test_topic_queued_for_deletion_still_counts() -> None:
     """KB 2.2.12: a queued deletion has not started."""
     driven = ControllerHarness(5)
     four_partitions(driven, PartitionState.OFFLINE)
-    driven.context.queued_for_deletion["t"] = driven.context.ineligible_for_deletion["t"] = None
+    driven.halt_deletion("t")
     assert offline_partitions(driven.context) == 4
 
 

@@ -101,10 +101,6 @@ class ConnectedController(ControllerHarness):
         """The connection of each command."""
         return [connection for connection, _ in self.commands]
 
-    def reconnect(self) -> None:
-        """A new connection is reported."""
-        self.controller.connections += 1
-
     def versions(self) -> tuple[int, int]:
         """The versions of /a and /b."""
         return self.version("/a"), self.version("/b")
@@ -127,7 +123,7 @@ def write_both(driven: ConnectedController) -> Any:
 @pytest.mark.parametrize("name", ACCESSES)
 def test_command_without_a_connection_waits_for_one(name: str) -> None:
     driven = ConnectedController()
-    driven.controller.is_connected = False
+    driven.disconnect()
     driven.run_access(ACCESSES[name])
     assert set(driven.connections()) == {1}
 

@@ -3,29 +3,15 @@ and encodes when it has nothing else to do."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
-from typing import Any
 
 import anyio
 from anyio.lowlevel import checkpoint
 
-from controller.core.protocol_versions import LATEST, ProtocolVersion
-from controller.core.standby import StandbyState, new_topic
-from controller.core.state import ControllerContext
-from controller.core.values import Assignment, LeaderAndIsr
-from controller.core.znodes import TopicContent
+from controller.core import znodes
 from controller.daemon.encoding_ahead import EncodingAhead
 from tests.controller.core.cluster import Cluster
+from tests.controller.core.procedures.role.standby_pair import StandbyPair
 from tests.controller.core.procedures.topics.deleting import mark
-
-
-def prepare(standby: StandbyState, name: str) -> None:
-    """The standby has read a topic with one partition, and prepares it."""
-    topic = new_topic(name, TopicContent({0: Assignment((1, 2))}, bytes(range(16))), 0)
-    standby.put_topic(topic)
-    topic.partitions[0].leadership = LeaderAndIsr(1, 0, (1, 2), 0, 1)
-    standby.unread.clear()
-    standby.prepare_some(10)
 
 
 @asynccontextmanager
@@ -44,53 +30,49 @@ async def some_turns(count: int = 20) -> None:
         await checkpoint()
 
 
-def is_encoded(standby: StandbyState, name: str) -> bool:
-    prepared = standby.prepared[name]
+def is_encoded(pair: StandbyPair, name: str) -> bool:
+    """Whether the requests of a topic that the standby has prepared are encoded."""
+    prepared = pair.standby.fold.controller.standby.prepared[name]
     return bool(prepared.update_metadata.encoded and prepared.leader_and_isr[2].encoded)
 
 
+def unencoded(pair: StandbyPair) -> list[str]:
+    """The topics that the standby has prepared and may still encode."""
+    return list(pair.standby.fold.controller.standby.unencoded)
+
+
 async def test_prepared_topic_is_encoded_without_a_pause() -> None:
-    standby = StandbyState()
-    fold: Any = SimpleNamespace(
-        controller=SimpleNamespace(
-            standby=standby,
-            protocol=ProtocolVersion(LATEST),
-            is_active=False,
-            context=ControllerContext("PLAINTEXT"),
-            prepared={},
-        )
-    )
-    async with encoding(EncodingAhead(fold)) as ahead:
+    pair = StandbyPair(topics={"first": {0: [1, 2]}})
+    async with encoding(EncodingAhead(pair.standby.fold)) as ahead:
         for name in ("first", "second"):
-            prepare(standby, name)
-            assert not is_encoded(standby, name)
+            pair.active.create_topic(name, {0: [1, 2]})
+            pair.follow()
+            assert not is_encoded(pair, name)
             ahead.folded()
             await some_turns(3)
-            assert is_encoded(standby, name)
-        assert standby.unencoded == {}
+            assert is_encoded(pair, name)
+        assert unencoded(pair) == []
 
 
 def test_topic_that_changes_is_not_encoded_until_it_is_prepared_again() -> None:
-    standby = StandbyState()
-    standby.is_watching = True
-    prepare(standby, "t")
-    assert list(standby.unencoded) == ["t"]
-    standby.fired("/brokers/topics/t/partitions/0/state", "data")
-    assert standby.unencoded == {}
-    prepare(standby, "t")
-    assert list(standby.unencoded) == ["t"]
-    standby.drop_topic("t")
-    assert standby.unencoded == {}
+    pair = StandbyPair()
+    assert unencoded(pair) == ["t"]
+    pair.active.set_isr("t", 0, [1])
+    pair.standby.run()
+    assert unencoded(pair) == []
+    pair.follow()
+    assert unencoded(pair) == ["t"]
+    pair.active.remove_quietly(znodes.topic_path("t"))
+    pair.follow()
+    assert unencoded(pair) == []
 
 
 def test_nothing_is_encoded_ahead_after_a_take_over() -> None:
     """The channels encode what they send."""
-    standby = StandbyState()
-    prepare(standby, "t")
-    context = ControllerContext("PLAINTEXT")
-    standby.adopt(context, ["t"])
-    standby.take_prepared(context, ())
-    assert standby.unencoded == {}
+    pair = StandbyPair()
+    assert unencoded(pair) == ["t"]
+    pair.take_over()
+    assert unencoded(pair) == []
 
 
 # A controller, for the start of a broker ---------------------------------------------------------

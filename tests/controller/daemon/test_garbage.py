@@ -5,11 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.core.configuration import Configuration
-from controller.core.controller import Controller
-from controller.core.procedures.role.controller_election import resign
 from controller.core.state import Partition, Topic
 from controller.daemon.garbage import DroppedTopics, GarbageCollection
+from tests.controller.core.procedures.role.standby_pair import StandbyPair
 
 
 @pytest.fixture(autouse=True)
@@ -78,14 +76,20 @@ def test_dropped_topics_are_freed_some_at_a_time() -> None:
     assert not any(one.partitions for one in topics)
 
 
-@pytest.mark.parametrize("is_active", [True, False])
-def test_resigned_controller_frees_its_topics(is_active: bool) -> None:
-    controller, dropped = Controller(Configuration(broker_id=1000)), DroppedTopics()
-    controller.observer, controller.is_active = dropped, is_active
-    led, known = topic_of(3), topic_of(2)
-    controller.context.topics["t"] = led
-    controller.standby.topics["u"] = known
-    resign(controller, "another controller was found")
+def test_controller_that_loses_its_session_frees_its_topics() -> None:
+    pair, dropped = StandbyPair(), DroppedTopics()
+    pair.active.fold.controller.observer = dropped
+    known = pair.active.partition("t", 0).topic
+    pair.active.expire()
     dropped.free_some()
-    assert not led.partitions
+    assert not known.partitions
+
+
+def test_standby_that_loses_its_session_frees_its_topics() -> None:
+    pair, dropped = StandbyPair(), DroppedTopics()
+    pair.standby.fold.controller.observer = dropped
+    known = pair.standby.fold.controller.standby.topics["t"]
+    assert known is not None
+    pair.standby.expire()
+    dropped.free_some()
     assert not known.partitions

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.events import TimerFired
+from controller.core.events import Recorded, SessionConnected, TimerFired, WatchFired
+from controller.core.znodes import state_path
 from controller.daemon.status import RunningParts, StatusSource
 from controller.operator.daemon_status import DaemonStatus, StandbyStatus
 from controller.zookeeper.connection import ConnectionStatus
+from replay.logs.recorded_fold import fold_event
 from tests.controller.core.cluster import DAEMON
 from tests.controller.daemon.peers import DaemonHarness
 
@@ -174,9 +176,9 @@ async def test_events_that_are_not_stored_yet_are_the_lag(tmp_path: Path) -> Non
 async def test_long_queue_is_counted_and_its_beginning_shown(tmp_path: Path) -> None:
     harness = DaemonHarness(tmp_path / "log", 1)
     status = observed(harness)
-    controller = harness.fold.controller
-    for number in range(40):
-        controller.triggers.append(f"trigger {number}")
+    changed = [WatchFired(state_path("t", number), "data", -1) for number in range(40)]
+    for event in (SessionConnected(1, 6000, "zk:2181", renewed=False), *changed):
+        fold_event(harness.fold, Recorded(1, 0, 0, 0, "session", event))
     with harness.log:
         found = status.now
     assert found.queue.waiting == 40

@@ -53,7 +53,8 @@ class _Own:
     """The state of a controller that knows nothing. `standby`: of one that follows the cluster
     before its term."""
 
-    standby = False
+    def __init__(self, *, standby: bool) -> None:
+        self.standby = standby
 
     def is_standby(self, process: str) -> bool:
         return self.standby
@@ -74,10 +75,9 @@ class _Own:
 class _Controller:
     """A controller, as the monitor sees it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, standby: bool = False) -> None:
         self.known = History(Invariant).known
-        self.own = _Own()
-        self.delivered = ControllerKnowledge(self.known, self.own)
+        self.delivered = ControllerKnowledge(self.known, _Own(standby=standby))
         self.delivered.inform_invariants()
         self._number = 0
 
@@ -156,8 +156,7 @@ def test_broker_that_a_standby_knew_before_its_term_may_have_been_restarted(
 ) -> None:
     """The standby compares the registrations of its term with those that it has read before. Any
     other controller knows none at the beginning of its term."""
-    controller = _Controller()
-    controller.own.standby = is_standby
+    controller = _Controller(standby=is_standby)
     known = controller.known
     controller.reads_brokers(broker1=11, broker2=12)
     controller.delivered.term_begins(REFOLD)
@@ -171,8 +170,7 @@ def test_broker_that_a_standby_knew_before_its_term_may_have_been_restarted(
 
 def test_standby_compares_with_each_registration_that_it_has_read_last() -> None:
     """The standby reads a changed registration again, together with other znodes."""
-    controller = _Controller()
-    controller.own.standby = True
+    controller = _Controller(standby=True)
     known = controller.known
     controller.asks(
         ReadChildren(znodes.BROKER_IDS, True), [lambda id: ChildrenRead(id, OK, ["1", "2", "3"])]

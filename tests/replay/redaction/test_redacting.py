@@ -196,10 +196,8 @@ def test_redacted_imported_log_agrees_as_before(tmp_path: Path, name: str) -> No
 
 
 def test_log_that_does_not_replay_is_not_redacted(tmp_path: Path) -> None:
-    simulation = incident()
     other = Configuration(broker_id=1000, inter_broker_protocol_version="3.9", take_over=True)
-    simulation.fold.controller.configuration = other
-    log = write_log(tmp_path / "log", simulation)
+    log = write_log(tmp_path / "log", incident(), configuration=other)
     result = refold("log", "export", log, "--redact", "--out", tmp_path / "out")
     assert result.exit_code == 2
     assert "Only a log that replays can be redacted" in result.stderr

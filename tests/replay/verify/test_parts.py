@@ -14,7 +14,14 @@ from typer.testing import CliRunner
 
 from controller.core.api_requests.alter_partition import AlterPartitionReceived
 from controller.core.commands import CommandId
-from controller.core.events import Event, NumbersDrawn, Recorded, SessionConnected, WatchFired
+from controller.core.events import (
+    Event,
+    NumbersDrawn,
+    Recorded,
+    SessionConnected,
+    VersionsOffered,
+    WatchFired,
+)
 from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.event_log.records import command_record, event_record
 from controller.fingerprint import core_fingerprint
@@ -142,7 +149,9 @@ def test_snapshot_that_is_not_the_state_of_the_log_is_noticed(tmp_path: Path) ->
     assert changed is not None
     with LogReader.open(log) as reader:
         fold = load_snapshot(read_snapshot(changed), configuration_of(reader.header))
-    fold.controller.context.entries_mzxid += 1
+    [(broker, epoch), *_] = fold.controller.context.channels.items()
+    offered = VersionsOffered(broker, epoch, [])
+    fold_event(fold, Recorded(changed.seq, 0, 0, fold.term, f"broker:{broker}", offered))
     put_snapshot(log, core_fingerprint(), changed.seq, take_snapshot(fold))
     assert verify_part(log, parts[2]) is None
     assert verify_part(log, parts[3]) is None

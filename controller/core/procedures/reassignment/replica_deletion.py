@@ -31,7 +31,7 @@ from controller.core.procedures.reassignment.leader_epochs import raise_leader_e
 from controller.core.state import Partition, PendingDeletion, Topic
 from controller.core.state_machines import ReplicaState
 from controller.core.triggers import ReplicaDeletions
-from controller.core.values import ANY_VERSION, NO_EPOCH
+from controller.core.values import ANY_VERSION, NO_EPOCH, LeaderAndIsr
 from controller.core.znodes import (
     DELETION_PREFIX,
     REPLICA_DELETIONS,
@@ -157,7 +157,8 @@ def take_answers(
             name = each.topic, each.partition
             if name not in pending or not _is_assigned(controller, one.broker, name):
                 continue
-            if _is_request_for_earlier_topic(controller, each):
+            state = _find_current_state(controller, each)
+            if state is None:
                 continue
             topic_id = each.topic_id.hex() if each.topic_id is not None else each.topic
             error = errors.get(name) or errors.get((topic_id, each.partition))
@@ -166,36 +167,38 @@ def take_answers(
             # The last answer counts.
             one.accepted = [other for other in one.accepted if other != name]
             one.refused = [other for other in one.refused if other != name]
-            answers = (
-                one.refused
-                if _is_replica_refused(controller, one.broker, name, error)
-                else one.accepted
-            )
+            is_refused = _is_replica_refused(controller, one.broker, state, error)
+            answers = one.refused if is_refused else one.accepted
             answers.append(name)
             controller.enqueue(ReplicaDeletions())
 
 
-def _is_request_for_earlier_topic(controller: Controller, asked: LeaderAndIsrPartition) -> bool:
-    """Whether a request was for a topic that was deleted since. Without a topic id, another leader
-    epoch than the present one shows it; the answer to the request with that one follows."""
+def _find_current_state(
+    controller: Controller, asked: LeaderAndIsrPartition
+) -> LeaderAndIsr | None:
+    """The state of the partition of a request; None if the request was for a topic that was deleted
+    since. Without a topic id, another leader epoch than the present one shows it; the answer to the
+    request with that one follows."""
     partition = controller.context.find(asked.topic, asked.partition)
     if partition is None or partition.leadership is None:
-        return True
+        return None
     if asked.topic_id is not None and partition.topic.id is not None:
-        return asked.topic_id != partition.topic.id
-    return asked.leadership.leader_epoch != partition.leadership.leader_epoch
+        is_current = asked.topic_id == partition.topic.id
+    else:
+        is_current = asked.leadership.leader_epoch == partition.leadership.leader_epoch
+    return partition.leadership if is_current else None
 
 
-def _is_replica_refused(controller: Controller, broker: int, name: Name, error: int | None) -> bool:
+def _is_replica_refused(
+    controller: Controller, broker: int, state: LeaderAndIsr, error: int | None
+) -> bool:
     """Whether a broker rejects a replica, probably because it has the log of an earlier topic.
 
     Without topic ids, a leader epoch that is not higher than that of the log shows it (KB 12.4.2),
     but so does one that the broker knows already: `_prepare_earlier_replicas` decides.
     """
     if error == STALE_CONTROLLER_EPOCH and not controller.protocol.has_topic_ids:
-        partition = controller.context.find(*name)
-        state = partition.leadership if partition is not None else None
-        return state is not None and broker not in state.isr
+        return broker not in state.isr
     return error == INCONSISTENT_TOPIC_ID
 
 

@@ -124,7 +124,7 @@ async def read_added_partitions(controller: Controller, name: str, rule: str) ->
 
 def _take_id(controller: Controller, topic: Topic, content: TopicContent) -> None:
     """Take the id of a topic whose znode could not be read when the topic was found."""
-    if topic.id is None and topic.is_known:
+    if topic.id is None:
         controller.context.add_known_topic(topic.name, content.topic_id)
 
 

@@ -5,7 +5,7 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import Issued, ZooKeeperCommand
 from controller.core.configuration import Configuration
-from controller.core.events import SessionConnected
+from controller.core.events import SessionConnected, WatchFired
 from controller.core.operations import Create
 from controller.core.processing_order import ProcessingOrder
 from controller.core.triggers import (
@@ -48,6 +48,10 @@ class SteppedFoldHarness:
         self.carry_out(self.connect())
         self.carry_out(self.fold.begin(Startup(), 0))
         assert self.fold.controller.is_active
+
+    def change_state(self) -> None:
+        """A watch reports that the state of t-0 has changed."""
+        self.fold.feed(WatchFired(znodes.state_path("t", 0), "data", -1), 0)
 
     def write(self, operation: Write) -> None:
         assert not self.zookeeper.apply(self.session, operation, 0).result.error
@@ -95,14 +99,20 @@ def test_caught_up_reassignment_is_processed_with_the_alter_partition(
 ) -> None:
     """KB 11.2. Below 2.7-IV2 leaders write the ISR, and the check is a controller event."""
     stepped = SteppedFoldHarness(version)
+    stepped.elect()
+    issued = stepped.fold.begin(BrokerChange(), 0)
+    stepped.change_state()
     caught_up = PartitionReassignmentIsrChange("t", 0)
-    stepped.fold.controller.triggers.append(caught_up)
-    stepped.fold.begin(BrokerChange(), 0)
+    assert stepped.fold.queued == [caught_up]
+    stepped.carry_out(issued)
     assert stepped.fold.queued == ([] if is_at_once else [caught_up])
 
 
 def test_caught_up_reassignment_waits_after_other_events() -> None:
     stepped = SteppedFoldHarness()
-    stepped.fold.controller.triggers.extend([TopicChange(), PartitionReassignmentIsrChange("t", 0)])
-    stepped.fold.begin(BrokerChange(), 0)
+    stepped.elect()
+    issued = stepped.fold.begin(BrokerChange(), 0)
+    stepped.fold.feed(WatchFired(znodes.TOPICS, "children", -1), 0)
+    stepped.change_state()
+    stepped.carry_out(issued)
     assert stepped.fold.queued == [TopicChange(), PartitionReassignmentIsrChange("t", 0)]

@@ -25,6 +25,8 @@ from controller.core.procedures.admin import waiting_requests
 from controller.core.snapshot import load_snapshot, take_snapshot
 from tests.controller.core.cluster import Cluster, writes, writes_state
 from tests.controller.core.endpoint import answers, call
+from tests.controller.core.procedures.reassignment.interrupting import OtherControllersTerm
+from tests.controller.core.procedures.topics.deleting import mark_quietly
 from tests.controller.core.procedures.topics.topic_requests import (
     FIRST_TIMER,
     TIMEOUT_MS,
@@ -81,8 +83,9 @@ def waiting_deletion(asked: DeleteTopicsReceived | None = None) -> Cluster:
     cluster.create_topic("t", {0: [1, DEAD]})
     cluster.create_topic("u", {0: [1]})
     cluster.stop_broker(DEAD)
-    # Its deletion failed once and has to wait for the broker before it starts again.
-    cluster.fold.controller.context.ineligible_for_deletion["t"] = None
+    # A failover finds the marker, and does not begin the deletion while the broker is dead.
+    with OtherControllersTerm(cluster):
+        mark_quietly(cluster, "t")
     ask_without_answer(cluster, asked or deletion())
     return cluster
 

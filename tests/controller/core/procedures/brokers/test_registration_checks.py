@@ -6,6 +6,7 @@ from controller.core.commands import ProbeBroker, StartTimer
 from controller.core.events import ANSWERS, REFUSES, SILENT, BrokerProbed, ChannelFault
 from controller.core.procedures.brokers.registration_checks import TIMER
 from tests.controller.core.cluster import Cluster, Seen
+from tests.controller.core.endpoint import controlled_shutdown
 
 CHECK_MS = 30_000
 NOT_REGISTERED = "broker_not_registered"
@@ -112,7 +113,7 @@ def test_broker_that_is_stuck_again_is_reported_again() -> None:
 
 def test_broker_that_has_shut_down_is_not_expected_to_register() -> None:
     cluster = started()
-    cluster.fold.controller.context.shutting_down[2] = None
+    controlled_shutdown(cluster, 2)
     cluster.stop_broker(2)
     assert probed(wait(cluster, finds=ANSWERS)) == []
 

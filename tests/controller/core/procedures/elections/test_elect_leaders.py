@@ -222,7 +222,7 @@ def test_leader_with_a_failed_log_directory_counts_as_live() -> None:
     driven = ControllerHarness(5, 6)
     partition = driven.partition((5, 6), PartitionState.ONLINE)
     driven.lead(partition, 5, (5, 6))
-    driven.context.offline_dirs[5] = {partition: None}
+    driven.fail_log_dir(5, partition)
     asked = ElectLeadersReceived(1, 2, "unclean", [T0])
     driven.run(process_elect_leaders(driven.controller, asked))
     [answer] = driven.of_kind(ElectLeadersResponse)

@@ -20,7 +20,6 @@ from tests.controller.core.driving import (
     CONTROLLER_ID,
     EPOCH,
     ControllerHarness,
-    broker,
     refuse_writes,
     state_of,
     state_path,
@@ -134,7 +133,7 @@ def test_new_partition_with_a_live_replica_again_is_no_longer_leaderless() -> No
     partition = driven.partition((6,), NEW)
     move(driven, partition, ONLINE)
     assert list(driven.context.leaderless) == [partition]
-    driven.context.brokers[6] = broker(6)
+    driven.register(6)
     move(driven, partition, ONLINE)
     assert (partition.state, driven.context.leaderless) == (ONLINE, {})
 
@@ -198,7 +197,7 @@ def test_PS_09_online_partition_is_elected_again() -> None:
 
 def test_PS_10_leader_in_controlled_shutdown_is_replaced() -> None:
     driven = ControllerHarness(5, 6)
-    driven.context.shutting_down[5] = None
+    driven.shut_down(5)
     partition = driven.partition((5, 6), ONLINE)
     driven.lead(partition, 5, (5, 6))
 
@@ -359,8 +358,8 @@ def test_partition_that_has_had_a_leader_in_between_is_reported_again() -> None:
     driven = ControllerHarness()
     partition = driven.partition((5,), GONE)
     driven.lead(partition, -1, (5,))
-    for live in ((), (), (5,), ()):
-        driven.context.brokers = {one: broker(one) for one in live}
+    for change in (driven.unregister, driven.unregister, driven.register, driven.unregister):
+        change(5)
         move(driven, partition, GONE)
         move(driven, partition, ONLINE)
     assert driven.notices().count("no_leader_elected") == 2
@@ -460,7 +459,7 @@ def test_retry_moves_new_and_offline_partitions_not_queued_for_deletion() -> Non
     queued = driven.partition(state=GONE, topic="queued")
     for partition in (offline, queued):
         driven.lead(partition, -1, (5,))
-    driven.context.queued_for_deletion["queued"] = None
+    driven.queue_deletion("queued")
 
     driven.run(retry_offline_partitions(driven.controller, "test"))
 

@@ -385,7 +385,7 @@ def test_shrunk_isrs_of_a_queued_topic_are_not_sent() -> None:
     driven = ControllerHarness(5, 6)
     partition = replica(driven, ONLINE, (5, 6))
     driven.lead(partition, 6, (6, 5))
-    driven.context.queued_for_deletion["t"] = None
+    driven.queue_deletion("t")
 
     move(driven, partition, OFFLINE)
 

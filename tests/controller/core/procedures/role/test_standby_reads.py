@@ -54,10 +54,13 @@ class ResignedStandby(Cluster):
 
 
 class TwoReplyStandby(Cluster):
-    """A standby whose ZooKeeper sends the znodes of the first read that contains broker 1 in two
-    replies, and a restart of this broker between them."""
+    """A standby in the cluster of a pair. Its ZooKeeper sends the znodes of the first read that
+    contains broker 1 in two replies, and a restart of this broker between them."""
 
-    has_restarted = False
+    def __init__(self, pair: StandbyPair) -> None:
+        super().__init__(zookeeper=pair.active.zookeeper, standby=True)
+        self.broker_sessions = pair.active.broker_sessions
+        self.has_restarted = False
 
     def ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> list[ZooKeeperOutcome]:
         if self.has_restarted or not reads(znodes.broker_path(1))(issued):
@@ -179,8 +182,7 @@ def test_standby_that_loses_its_connection_while_it_reads_begins_again(
 def test_broker_that_restarts_while_a_standby_reads_many_znodes_has_its_new_epoch() -> None:
     """The reply with its registration has arrived, a later one has not."""
     pair = StandbyPair()
-    standby = pair.standby = TwoReplyStandby(zookeeper=pair.active.zookeeper, standby=True)
-    standby.broker_sessions = pair.active.broker_sessions
+    standby = pair.standby = TwoReplyStandby(pair)
     standby.start()
     assert standby.has_restarted
     cold, before = pair.cold_failover()
@@ -191,9 +193,7 @@ def test_broker_that_restarts_while_a_standby_reads_many_znodes_has_its_new_epoc
 
 
 def test_standby_is_ready_when_it_has_read_again_what_changed_while_it_read() -> None:
-    pair = StandbyPair()
-    standby = TwoReplyStandby(zookeeper=pair.active.zookeeper, standby=True)
-    standby.broker_sessions = pair.active.broker_sessions
+    standby = TwoReplyStandby(StandbyPair())
     seen = standby.seen()
     standby.start()
     assert reads_of(seen).count(znodes.broker_path(1)) == 2

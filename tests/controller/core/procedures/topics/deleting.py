@@ -37,7 +37,7 @@ def marked(cluster: Cluster) -> tuple[str, ...]:
 
 
 def slow_to_delete(cluster: Cluster, *brokers: int) -> None:
-    """These brokers delete at once and answer later (`Cluster.answer_slow`)."""
+    """These brokers delete at once and answer later (`UnreliableSimulation.answer_slow`)."""
     cluster.is_slow = lambda request: request.broker in brokers and deletes(request)
 
 

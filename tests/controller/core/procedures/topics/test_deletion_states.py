@@ -18,7 +18,7 @@ from controller.core.procedures.topics.deletion import (
 )
 from controller.core.state import Partition
 from controller.core.state_machines import PartitionState, ReplicaState
-from tests.controller.core.driving import ControllerHarness, broker
+from tests.controller.core.driving import ControllerHarness
 
 STARTED = ReplicaState.DELETION_STARTED
 SUCCESSFUL = ReplicaState.DELETION_SUCCESSFUL
@@ -78,7 +78,7 @@ class DeletingController(ControllerHarness):
 def test_TD_01_only_queued_topics_wait(rules: str) -> None:
     driven = DeletingController("foo", "bar", "baz", rules=rules)
     for topic in ("bar", "baz"):
-        driven.context.offline_dirs.setdefault(3, {})[driven.of(topic)[0]] = None
+        driven.fail_log_dir(3, driven.of(topic)[0])
     driven.put(znodes.delete_topic_path("foo"), b"")
     driven.put(znodes.delete_topic_path("bar"), b"")
     driven.run(queue_deletions(driven.controller))
@@ -89,7 +89,7 @@ def test_TD_01_only_queued_topics_wait(rules: str) -> None:
 def test_TD_01_under_kafka_rules_a_reassignment_makes_a_topic_wait() -> None:
     for rules in ("refold", "kafka"):
         driven = DeletingController("foo", "bar", rules=rules)
-        driven.context.reassigning = dict.fromkeys(driven.of("foo", "bar")[::2])
+        driven.reassign(*driven.of("foo", "bar")[::2])
         driven.put(znodes.delete_topic_path("foo"), b"")
         driven.run(queue_deletions(driven.controller))
         assert driven.sets() == (["foo"], [], ["foo"] if rules == "kafka" else [])
@@ -117,7 +117,7 @@ def test_TD_02_two_topics_are_deleted() -> None:
 def without_broker_2() -> DeletingController:
     """Broker 2 is dead, its replicas of foo are offline, and foo is queued."""
     driven = DeletingController("foo", "bar")
-    del driven.context.brokers[2]
+    driven.unregister(2)
     for partition in driven.of("foo"):
         partition.replica_states[2] = OFFLINE
     driven.enqueue("foo")
@@ -133,7 +133,7 @@ def test_TD_03_replicas_of_an_offline_broker_are_deleted_after_its_return() -> N
     driven.answer(3, "foo")
     assert driven.states("foo") == {1: SUCCESSFUL, 2: OFFLINE, 3: SUCCESSFUL}
     assert driven.sets() == (["foo"], ["foo"], ["foo"])
-    driven.context.brokers[2] = broker(2, epoch=2)
+    driven.register(2, epoch=2)
     driven.run(resume_deletion_for(driven.controller, ["foo"]))
     assert driven.states("foo") == {1: SUCCESSFUL, 2: STARTED, 3: SUCCESSFUL}
     driven.answer(2, "foo")
@@ -144,11 +144,11 @@ def test_TD_03_replicas_of_an_offline_broker_are_deleted_after_its_return() -> N
 def test_TD_04_broker_that_fails_during_the_deletion_gets_its_request_after_the_others() -> None:
     driven = DeletingController("foo", "bar")
     driven.enqueue("foo")
-    del driven.context.brokers[2]
+    driven.unregister(2)
     driven.run(fail_deletion(driven.controller, {2: driven.of("foo")}))
     assert driven.states("foo") == {1: STARTED, 2: INELIGIBLE, 3: STARTED}
     assert driven.sets() == (["foo"], ["foo"], ["foo"])
-    driven.context.brokers[2] = broker(2, epoch=2)
+    driven.register(2, epoch=2)
     driven.run(resume_deletion_for(driven.controller, ["foo"]))
     assert driven.states("foo") == {1: STARTED, 2: INELIGIBLE, 3: STARTED}
     assert driven.sets() == (["foo"], ["foo"], [])
