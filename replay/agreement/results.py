@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from controller.core import znodes
 from replay.agreement.broker_requests.comparing import RequestDivergence
 from replay.agreement.broker_requests.sent_request import SentRequest
+from replay.agreement.cause import Cause
 from replay.agreement.conformance_result import ConformanceResult
 from replay.agreement.decisions.judgements import VERDICTS, Judgement
 from replay.agreement.kraft_terms import KraftTerm, add_terms
@@ -93,13 +94,13 @@ class DetailedTally(DecisionTally):
         """The number of divergences that no rule explains."""
         return self.diverging - sum(len(one.zxids) for one in self.explained)
 
-    def count(self, kind: str, cause: str, verdict: str, count: int = 1) -> None:
-        """Add to the counts of a verdict: in total, by kind, and by the rule in `cause`."""
+    def count(self, kind: str, cause: Cause, verdict: str, count: int = 1) -> None:
+        """Add to the counts of a verdict: in total, by kind, and by the rule of `cause`."""
         if not count:
             return
         self.add(verdict, count)
         self.by_kind.setdefault(kind, DecisionTally()).add(verdict, count)
-        self.by_rule.setdefault(rule_in(cause), DecisionTally()).add(verdict, count)
+        self.by_rule.setdefault(cause.rule, DecisionTally()).add(verdict, count)
 
     def add_explained(self, other: ExplainedDivergences) -> None:
         """Add the zxids that a rule explains."""
@@ -121,7 +122,7 @@ class DetailedTally(DecisionTally):
         for one in other.explained:
             self.add_explained(one)
 
-    def diverge(self, kind: str, cause: str, verdict: str) -> None:
+    def diverge(self, kind: str, cause: Cause, verdict: str) -> None:
         """Change the verdict on one item that was counted as agreed, or add an extra one."""
         if verdict != "extra" and kind != "input":
             self.count(kind, cause, "agreed", -1)
@@ -148,7 +149,7 @@ class Divergence(Struct, frozen=True):
     epoch: int
     paths: tuple[str, ...]
     differences: tuple[str, ...]
-    cause: str
+    cause: Cause
     explained: str
     controller: int
     between: tuple[str, ...] = ()
@@ -349,11 +350,6 @@ def _znodes_of(request: SentRequest) -> tuple[str, ...]:
     """The znodes that a request is about."""
     topics = {one.topic for one in request.partitions or ()}
     return tuple(map(znodes.topic_path, sorted(topics))) or (znodes.BROKER_IDS,)
-
-
-def rule_in(cause: str) -> str:
-    """The rule in a cause, which is the controller event, a colon and the rule."""
-    return cause.partition(": ")[2]
 
 
 def kinds_in_order(side: DetailedTally) -> list[tuple[str, DecisionTally]]:

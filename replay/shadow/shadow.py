@@ -282,5 +282,5 @@ def _in_words(one: Divergence) -> str:
     zxid = f" zxid {one.zxid:#x}" if one.zxid else ""
     where = f"broker {one.broker} epoch {one.epoch}"
     text = f"{one.verdict} {one.kind}{zxid}, {where}: {' '.join(one.paths)}".rstrip(": ")
-    cause = f" (refold was processing {one.cause})" if one.cause else ""
+    cause = f" (refold was processing {one.cause})" if one.cause.event else ""
     return f"{text}: {'; '.join(one.differences)}{cause}"
