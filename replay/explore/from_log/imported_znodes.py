@@ -34,6 +34,7 @@ from replay.world.inputs import (
     ShutDownController,
 )
 from replay.world.paths import below
+from replay.world.processes import refold_name
 from replay.world.tree import Refused
 
 _REFOLDS_MAX: Final = 3
@@ -103,7 +104,7 @@ class _ExploredImport(ImportedIncident):
         number = len(self._refolds) % _REFOLDS_MAX
         id = self._refolds.setdefault(broker, REFOLD + number)
         self._schedule.controllers.seen(id)
-        return f"refold {id}"
+        return refold_name(id)
 
     def _role_ended(self, ns: int, data: bytes, *, is_orderly: bool) -> None:
         at_ms, process = self._schedule.ms_of(ns), self._refold(data)
