@@ -38,7 +38,7 @@ from replay.names import BROKER
 from replay.why.facts import AnyFact
 from replay.why.znode_history import ControllerFromLogs
 
-FORMAT: Final = 6
+FORMAT: Final = 7
 _SUFFIX: Final = ".index"
 _FACTS_IN_CHUNK: Final = 128
 _FACTS_HELD_MAX: Final = 200_000

@@ -195,15 +195,22 @@ class IsrRequested(Fact, frozen=True, kw_only=True, tag="isr_requested"):
 
 
 class ReassignmentRequested(Fact, frozen=True, kw_only=True, tag="reassignment_requested"):
-    """A client requested other replicas, or (None) the end of a move, `via` an API or a znode.
+    """A client requested other replicas, or (None) the end of a move. `route` is the API or the
+    znode of the request, `request` the znode below it if each request has one, else "".
     `moved_from` is the znode from which the controller moved the entry to that one, "" for none."""
 
     partition: str
     target: tuple[int, ...] | None
-    via: str
+    route: str
+    request: str = ""
     error: int = 0
     message: str = ""
     moved_from: str = ""
+
+    @property
+    def by(self) -> str:
+        """The request as precisely as it is known."""
+        return self.request or self.route
 
 
 class BrokerChanged(Fact, frozen=True, kw_only=True, tag="broker_changed"):
