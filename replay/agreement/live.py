@@ -12,7 +12,6 @@ import sys
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from types import MappingProxyType
 from typing import Final
 
@@ -338,7 +337,7 @@ class LiveAgreement:
         for one in self._explained:
             of_window.explain(one)
         self._unseen_in_window = _leave_out_unseen(of_window, self._unseen_of(of_window))
-        total = deepcopy(self._total)
+        total = self._total.copy()
         total.go_on(of_window)
         return total
 

@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from operator import attrgetter
-from typing import Final
+from typing import Final, Self
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from controller.core import znodes
 from replay.agreement.broker_requests.comparing import RequestDivergence
@@ -108,7 +109,7 @@ class DetailedTally(DecisionTally):
             if mine.rule == other.rule:
                 mine.zxids += other.zxids
                 return
-        self.explained.append(deepcopy(other))
+        self.explained.append(replace(other, zxids=[*other.zxids]))
 
     def go_on_with(self, other: "DetailedTally") -> None:
         """Add the counts of the next range."""
@@ -219,6 +220,10 @@ class AgreementResult(DetailedTally):
     def agrees(self) -> bool:
         """Whether everything agrees or is explained, and the source is complete and unaltered."""
         return self.is_explained and not (self._lacks or self.altered)
+
+    def copy(self) -> Self:
+        """A copy to which the next range can be added without changing this result."""
+        return deepcopy(self)
 
     def add_decision(self, one: Divergence) -> None:
         """Add a divergence."""

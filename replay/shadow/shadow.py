@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -223,7 +222,7 @@ class Shadow:
     def _total(self) -> ShadowResult:
         """The result of the run so far: of the logs before, and of this one."""
         live, followed = self._live, self._import
-        total = deepcopy(self._before)
+        total = self._before.copy()
         total.go_on(live.result)
         total.logs.append(escape_unprintable(followed.folder))
         total.source = total.logs[-1]
