@@ -5,7 +5,7 @@ from typing import Final
 from msgspec import Struct
 
 
-class Cause(Struct, frozen=True):
+class FoldCause(Struct, frozen=True):
     """A controller event by its name (`trigger_name`), and the rule of the fold's last command.
 
     Both are empty if no event had begun.
@@ -19,4 +19,4 @@ class Cause(Struct, frozen=True):
         return f"{self.event}: {self.rule}" if self.event else ""
 
 
-NO_CAUSE: Final = Cause()
+NO_CAUSE: Final = FoldCause()

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from controller.core import znodes
 from replay.agreement.broker_requests.comparing import RequestDivergence
 from replay.agreement.broker_requests.sent_request import SentRequest
-from replay.agreement.cause import Cause
+from replay.agreement.cause import FoldCause
 from replay.agreement.conformance_result import ConformanceResult
 from replay.agreement.decisions.judgements import VERDICTS, Judgement
 from replay.agreement.kraft_terms import KraftTerm, add_terms
@@ -95,7 +95,7 @@ class DetailedTally(DecisionTally):
         """The number of divergences that no rule explains."""
         return self.diverging - sum(len(one.zxids) for one in self.explained)
 
-    def count(self, kind: str, cause: Cause, verdict: str, count: int = 1) -> None:
+    def count(self, kind: str, cause: FoldCause, verdict: str, count: int = 1) -> None:
         """Add to the counts of a verdict: in total, by kind, and by the rule of `cause`."""
         if not count:
             return
@@ -123,7 +123,7 @@ class DetailedTally(DecisionTally):
         for one in other.explained:
             self.add_explained(one)
 
-    def diverge(self, kind: str, cause: Cause, verdict: str) -> None:
+    def diverge(self, kind: str, cause: FoldCause, verdict: str) -> None:
         """Change the verdict on one item that was counted as agreed, or add an extra one."""
         if verdict != "extra" and kind != "input":
             self.count(kind, cause, "agreed", -1)
@@ -150,7 +150,7 @@ class Divergence(Struct, frozen=True):
     epoch: int
     paths: tuple[str, ...]
     differences: tuple[str, ...]
-    cause: Cause
+    cause: FoldCause
     explained: str
     controller: int
     between: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from controller.core.triggers import ControllerChange, Reelect, Startup
 from controller.core.values import Assignment, LeaderAndIsr
+from controller.core.znodes import REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA
 from replay.cluster_view.views import NO_BROKER
 
 FAILOVERS: Final = (Startup.__name__, Reelect.__name__, ControllerChange.__name__)
@@ -211,6 +212,12 @@ class ReassignmentRequested(Fact, frozen=True, kw_only=True, tag="reassignment_r
     def by(self) -> str:
         """The request as precisely as it is known."""
         return self.request or self.route
+
+    def can_lead_to(self, route: str) -> bool:
+        """Whether a move by a route can be the requested one. The controller moves entries of the
+        extra znode to /admin/reassign_partitions."""
+        is_moved = self.route == REASSIGN_PARTITIONS_EXTRA and route == REASSIGN_PARTITIONS
+        return self.route == route or is_moved
 
 
 class BrokerChanged(Fact, frozen=True, kw_only=True, tag="broker_changed"):

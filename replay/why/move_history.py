@@ -8,7 +8,7 @@ from msgspec import structs
 from controller.core.election import UNCLEAN_LEADER
 from controller.core.procedures.reassignment.rollback import WAITS as ROLLBACK_WAITS
 from controller.core.values import NO_ASSIGNMENT
-from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA
+from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA
 from replay.description.phrases import assignment_in_words, broker_list
 from replay.names import partition_named
 from replay.why.event_reference import reference_to
@@ -58,13 +58,6 @@ def moves_of(facts: Iterable[AnyFact], partition: str) -> list[Move]:
         if getattr(one, "partition", partition) == partition:
             history.take(one)
     return history.moves()
-
-
-def _can_lead_to(asked: ReassignmentRequested, route: str) -> bool:
-    """Whether a request can be the one of a move by a route. The controller moves entries of the
-    extra znode to /admin/reassign_partitions."""
-    is_moved = asked.route == REASSIGN_PARTITIONS_EXTRA and route == REASSIGN_PARTITIONS
-    return asked.route == route or is_moved
 
 
 class _MoveHistory:
@@ -186,7 +179,7 @@ class _MoveHistory:
             route = API
         if not route and asked is not None:
             route = asked.route
-        if asked is not None and not _can_lead_to(asked, route):
+        if asked is not None and not asked.can_lead_to(route):
             asked = None
         if route == API:
             is_known = fact.because is not None and fact.because.procedure == API

@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple, get_args
 from msgspec import Struct
 
 from controller.core import operations
-from replay.agreement.cause import NO_CAUSE, Cause
+from replay.agreement.cause import NO_CAUSE, FoldCause
 from replay.agreement.decisions.write_batch import SkippedWrite, StockDecision
 from replay.stock_clusters.imports.decisions import kind_of
 
@@ -34,7 +34,7 @@ class Judgement(Struct, frozen=True):
     epoch: int
     paths: tuple[str, ...]
     differences: tuple[str, ...] = ()
-    cause: Cause = NO_CAUSE
+    cause: FoldCause = NO_CAUSE
     is_input: bool = False
     since: int = 0
 
@@ -45,7 +45,7 @@ class FoldPosition(NamedTuple):
 
     broker: int
     epoch: int
-    cause: Cause
+    cause: FoldCause
     since: int
 
 

@@ -36,7 +36,7 @@ from replay.agreement.broker_requests.sent_request import (
     SentRequest,
     sent_request_of,
 )
-from replay.agreement.cause import Cause
+from replay.agreement.cause import FoldCause
 from replay.agreement.decisions.write_batch import WriteBatch
 from replay.agreement.logs.index import BrokerLogIndex
 from replay.agreement.logs.logged_reads import (
@@ -152,9 +152,9 @@ class ShadowFold(Checkpointed):
         """Since when it waits for the answer to its last read or the outcome of its last batch."""
 
     @property
-    def cause(self) -> Cause:
+    def cause(self) -> FoldCause:
         """The controller event and the rule that it is processing."""
-        return Cause(self.event, self.rule)
+        return FoldCause(self.event, self.rule)
 
     @property
     def is_running(self) -> bool:

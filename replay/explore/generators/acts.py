@@ -284,8 +284,7 @@ class ActMaker:
         return [DeleteControllerZnode(at_ms)]
 
     def _replace(self, at_ms: int, targets: tuple[Target, ...], route: _Route) -> list[Input]:
-        """A second reassignment of the same partitions, to other targets or back to their
-        replicas."""
+        """Another reassignment of the partitions, to other targets or back to their replicas."""
         numbers = self._numbers
         again = numbers.weighted(_ROUTES) if numbers.chance(30) else route
         is_back = numbers.chance(30)

@@ -9,7 +9,7 @@ from replay.agreement.broker_requests.comparing import (
     RequestDivergence,
     TermRequests,
 )
-from replay.agreement.cause import Cause
+from replay.agreement.cause import FoldCause
 from replay.agreement.conformance_result import ConformanceResult
 from replay.agreement.results import EITHER_ORDER, AgreementResult, ExplainedDivergences, result_of
 from tests.replay.agreement.broker_requests.samples import led
@@ -49,7 +49,7 @@ def test_explained_zxids_of_the_first_range_are_not_shared() -> None:
 
 def _range_with(zxid: int) -> AgreementResult:
     result = AgreementResult(notes=[f"zxid {zxid}"])
-    result.count("partition_state", Cause("BrokerChange", "broker failure"), "agreed")
+    result.count("partition_state", FoldCause("BrokerChange", "broker failure"), "agreed")
     explained = ExplainedDivergences(EITHER_ORDER.name, EITHER_ORDER.kafka_method, [zxid])
     result.add_explained(explained)
     return result

@@ -1,10 +1,10 @@
 """What depends on requests that no log shows is not judged."""
 
-from replay.agreement.cause import NO_CAUSE, Cause
+from replay.agreement.cause import NO_CAUSE, FoldCause
 from replay.agreement.results import AgreementResult, Divergence
 from replay.agreement.unjudged_divergences import BrokersWithLogs, leave_unjudged
 
-CAUSE = Cause("AlterPartitionReassignments", "reassignment")
+CAUSE = FoldCause("AlterPartitionReassignments", "reassignment")
 
 
 def divergence(seq: int, **changes: object) -> Divergence:
@@ -19,7 +19,7 @@ def divergence(seq: int, **changes: object) -> Divergence:
         "epoch": 4,
         "paths": ("/brokers/topics/t",),
         "differences": (),
-        "cause": Cause("BrokerChange", "broker failure"),
+        "cause": FoldCause("BrokerChange", "broker failure"),
         "explained": "",
         "controller": 1,
     }
@@ -73,7 +73,7 @@ def test_decision_with_another_cause_is_judged() -> None:
 
 
 def test_rule_with_the_name_of_an_unseen_event_is_judged() -> None:
-    cause = Cause("BrokerChange", f"{CAUSE}")
+    cause = FoldCause("BrokerChange", f"{CAUSE}")
     result = judged(divergence(5, cause=cause))
     assert (result.missing, result.unjudged) == (1, 0)
     assert result.by_rule["AlterPartitionReassignments: reassignment"].missing == 1

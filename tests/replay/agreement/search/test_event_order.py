@@ -15,7 +15,7 @@ from replay.agreement.assumptions import (
     ControllerStep,
     OpenChoice,
 )
-from replay.agreement.cause import NO_CAUSE, Cause
+from replay.agreement.cause import NO_CAUSE, FoldCause
 from replay.agreement.conformance import ConformanceChecker
 from replay.agreement.logs.index import BrokerLogIndex
 from replay.agreement.results import AgreementResult, Divergence, result_of
@@ -192,7 +192,7 @@ IDS = (znodes.BROKER_IDS,)
 
 def divergence(seq: int, broker: int = 2, subject: str = "request") -> Divergence:
     kind = "UpdateMetadata" if subject == "request" else "partition_state"
-    cause = Cause("BrokerChange", "broker failure")
+    cause = FoldCause("BrokerChange", "broker failure")
     return Divergence(
         subject, "missing", kind, seq, 6, seq, broker, 1, IDS, (), cause, "", CONTROLLER
     )
