@@ -5,7 +5,7 @@ from typing import Final
 
 _PARTITION_DIGITS_MAX: Final = 10
 BROKER: Final = "broker "
-"""The name of the subject of a broker begins with this."""
+"""The name of a broker begins with this."""
 
 
 def partition_name(topic: str, number: int) -> str:
@@ -28,13 +28,18 @@ def command_name(id: tuple[int, int]) -> str:
     return f"{cause}.{ordinal}"
 
 
+def broker_name(id: int) -> str:
+    """The name of a broker, as the subject of a record and as a simulated process: "broker 3"."""
+    return f"{BROKER}{id}"
+
+
 def controller_name(id: int, *, is_kraft: bool = False) -> str:
     """The name of the process that has the controller role: "broker 3" or "KRaft controller
     3000"."""
-    return f"{'KRaft controller ' if is_kraft else BROKER}{id}"
+    return f"KRaft controller {id}" if is_kraft else broker_name(id)
 
 
 @lru_cache
 def broker_named(name: str) -> int:
-    """The id of a broker by the name of its subject or process: "broker 3". Raises ValueError."""
+    """The id of a broker by its name, as `broker_name` returns it. Raises ValueError."""
     return int(name.removeprefix(BROKER))

@@ -44,7 +44,7 @@ class ShadowCommand(NamedTuple):
     def from_fold(cls, fold: ShadowFold, issued: Issued) -> "ShadowCommand":
         """A command that the fold has just issued, at the last record that was folded."""
         time_ns = fold.now_ms * _NS_A_MS
-        return cls(issued, fold.seq, time_ns, fold.cause, fold.since, fold.step.arrived)
+        return cls(issued, fold.seq, time_ns, fold.event, fold.since, fold.step.arrived)
 
 
 class ShadowObserver(FoldObserver, Checkpointed):

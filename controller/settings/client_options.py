@@ -4,18 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from controller.brokers.security import ListenerSecurity
 from controller.core.znodes.brokers import SECURITY_PROTOCOLS
 from controller.security.errors import SecurityError
 from controller.security.jaas import parse_entry
 from controller.settings.errors import SettingsError
-from controller.settings.security import (
-    SecurityKeys,
-    broker_login,
-    broker_tls,
-    read_mechanism,
-    refused_plugins,
-)
+from controller.settings.security import SecurityKeys, connection_security, refused_plugins
 from controller.settings.sources import RawSetting, from_file
 
 _JAAS = "sasl.jaas.config"
@@ -41,16 +34,17 @@ def _options(given: Sequence[RawSetting]) -> dict[str, Any]:
     if protocol not in SECURITY_PROTOCOLS:
         allowed = ", ".join(SECURITY_PROTOCOLS)
         raise ValueError(f"security.protocol {protocol!r} must be one of {allowed}")
-    tls = login = None
-    if protocol.endswith("SSL"):
-        tls = broker_tls(keys.below("ssl."), "ssl")
-    if protocol.startswith("SASL"):
-        mechanism = read_mechanism(keys, "sasl.mechanism")
-        login = broker_login(mechanism, parse_entry(keys.text(_JAAS) or "", _JAAS), _JAAS)
-    options = ListenerSecurity(protocol, tls, login).arguments()
-    if tls is not None:
+    security = connection_security(
+        protocol,
+        keys,
+        "ssl",
+        "sasl.mechanism",
+        lambda _: (parse_entry(keys.text(_JAAS) or "", _JAAS), _JAAS),
+    )
+    options = security.arguments()
+    if security.tls is not None:
         # A client may run for long, such as the mirror's: certificates are read again for it.
-        options["ssl_context"] = tls.delegate()
+        options["ssl_context"] = security.tls.delegate()
     if client_id := keys.text("client.id"):
         options["client_id"] = client_id
     if timeout_ms := keys.text("request.timeout.ms"):

@@ -23,6 +23,8 @@ from controller.settings.security import (
     read_or_report,
     read_tls,
     require_module,
+    uses_sasl,
+    uses_tls,
 )
 from controller.settings.setting import OF_LISTENER, OWN
 from controller.settings.sources import RawSetting
@@ -81,9 +83,9 @@ def unsigned_tokens_warnings(security: Security) -> list[str]:
 def _of_listener(
     keys: SecurityKeys, protocol: str, listener: str, jaas: Path | None
 ) -> EndpointSecurity:
-    is_sasl = protocol.startswith("SASL")
+    is_sasl = uses_sasl(protocol)
     tls = None
-    if protocol.endswith("SSL"):
+    if uses_tls(protocol):
         tls = _tls(keys, listener, is_sasl)
         server_context(tls)
     rules = keys.text("ssl.principal.mapping.rules") or "DEFAULT"

@@ -283,19 +283,42 @@ def _zookeeper_login(values: Mapping[str, Any]) -> Login | None:
 def _of_listener(
     keys: SecurityKeys, protocol: str, listener: str, jaas: Path | None
 ) -> ListenerSecurity:
+    return connection_security(
+        protocol,
+        keys,
+        f"listener {listener}: ssl",
+        "sasl.mechanism.inter.broker.protocol",
+        lambda mechanism: jaas_entry(keys, listener, mechanism, jaas),
+    )
+
+
+def connection_security(
+    protocol: str,
+    keys: SecurityKeys,
+    tls_prefix: str,
+    mechanism_key: str,
+    entry_for: Callable[[str], tuple[LoginEntry, str]],
+) -> ListenerSecurity:
+    """How to connect to a broker by a security protocol. `tls_prefix` begins the keys of TLS in
+    messages; `entry_for` returns the login entry for a mechanism, and where it is. Raises
+    SecurityError."""
     tls = login = None
-    if protocol.endswith("SSL"):
-        tls = broker_tls(keys.below("ssl."), f"listener {listener}: ssl")
-    if protocol.startswith("SASL"):
-        key = "sasl.mechanism.inter.broker.protocol"
-        mechanism = read_mechanism(keys, key)
-        login = broker_login(mechanism, *jaas_entry(keys, listener, mechanism, jaas))
+    if uses_tls(protocol):
+        tls = _context(read_tls(keys.below("ssl."), tls_prefix))
+    if uses_sasl(protocol):
+        mechanism = read_mechanism(keys, mechanism_key)
+        login = _broker_login(mechanism, *entry_for(mechanism))
     return ListenerSecurity(protocol, tls, login)
 
 
-def broker_tls(keys: SecurityKeys, prefix: str) -> ReloadedContext:
-    """TLS to brokers; `prefix` begins the keys in messages. Raises SecurityError."""
-    return _context(read_tls(keys, prefix))
+def uses_tls(protocol: str) -> bool:
+    """Whether connections of a security protocol are encrypted: SSL and SASL_SSL."""
+    return protocol.endswith("SSL")
+
+
+def uses_sasl(protocol: str) -> bool:
+    """Whether clients log in by a security protocol: SASL_PLAINTEXT and SASL_SSL."""
+    return protocol.startswith("SASL")
 
 
 def read_mechanism(keys: SecurityKeys, key: str) -> str:
@@ -309,7 +332,7 @@ def read_mechanism(keys: SecurityKeys, key: str) -> str:
     return mechanism
 
 
-def broker_login(mechanism: str, entry: LoginEntry, setting: str) -> BrokerLogin:
+def _broker_login(mechanism: str, entry: LoginEntry, setting: str) -> BrokerLogin:
     """The login of a JAAS entry. Raises SecurityError, which names `setting`."""
     require_module(mechanism, entry, setting)
     if mechanism == "OAUTHBEARER":

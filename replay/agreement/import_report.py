@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
+from replay.agreement.cause import NO_CAUSE
 from replay.agreement.gap_free_ranges import bounds_of, gap_events
 from replay.agreement.logs.index import operations_of, path_of
 from replay.agreement.results import Divergence
@@ -95,7 +96,7 @@ def repeated_writes(reader: LogReader, zxids: Collection[int], chroot: str) -> I
                 epoch=record.term,
                 paths=tuple(path for path in known if path),
                 differences=(_DIFFERENCE,),
-                cause="",
+                cause=NO_CAUSE,
                 explained="",
                 controller=event.broker,
             )

@@ -12,7 +12,6 @@ import sys
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from types import MappingProxyType
 from typing import Final
 
@@ -81,19 +80,20 @@ SEARCH_SECONDS: Final = 30.0
 """The search for another order of events takes at most this long; meanwhile nothing is read."""
 _RUNS_MIN: Final = 2
 """A search compares the window once without an assumption, and then at least once with one."""
-_RESPONSES: Final = ("LeaderAndIsrResponse", "TopicDeletionStopReplicaResponse")
-_BY_RESPONSES: Final = ": topic deletion"
-"""The end of the cause of a request that depends on such responses."""
-_SUPPOSED: Final = (
-    *_RESPONSES,
+_RESPONSES: Final = frozenset(
+    {"LeaderAndIsrResponseReceived", "TopicDeletionStopReplicaResponseReceived"}
+)
+_BY_RESPONSES: Final = "topic deletion"
+"""The rule whose requests depend on such responses."""
+_SUPPOSED: Final = _RESPONSES | {
     "AllocateProducerIds",
     "AlterPartition",
     "AutoPreferredReplicaLeaderElection",
     "ControlledShutdown",
     "ElectLeaders",
     "UpdateFeatures",
-)
-"""The beginnings of the names of controller events that ZooKeeper does not show."""
+}
+"""The controller events that ZooKeeper does not show."""
 
 _Key = tuple[object, ...]
 _Run = tuple[AgreementResult, dict[ControllerStep, OpenChoice], list[int], dict[str, list[int]]]
@@ -324,12 +324,12 @@ class LiveAgreement:
             return True
         is_at_info = one.controller not in self._index.coverage.has_debug
         if one.subject == "request":
-            return is_at_info and one.cause.endswith(_BY_RESPONSES)
+            return is_at_info and one.cause.rule == _BY_RESPONSES
         if not (self._settings.sees_refusals and self._index.markers.get(one.controller)):
-            return one.verdict != "differs" or one.cause.startswith(_SUPPOSED)
-        is_early = one.verdict == "extra" or one.cause.startswith(_RESPONSES)
+            return one.verdict != "differs" or one.cause.event in _SUPPOSED
+        is_early = one.verdict == "extra" or one.cause.event in _RESPONSES
         is_refused = one.verdict == "missing" and one.kind == "refused"
-        is_requested = not one.cause or one.cause.startswith(_SUPPOSED)
+        is_requested = not one.cause.event or one.cause.event in _SUPPOSED
         return is_at_info and (is_early or (is_refused and is_requested))
 
     def _with_window(self, of_window: AgreementResult) -> AgreementResult:
@@ -338,7 +338,7 @@ class LiveAgreement:
         for one in self._explained:
             of_window.explain(one)
         self._unseen_in_window = _leave_out_unseen(of_window, self._unseen_of(of_window))
-        total = deepcopy(self._total)
+        total = self._total.copy()
         total.go_on(of_window)
         return total
 

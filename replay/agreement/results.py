@@ -5,13 +5,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from operator import attrgetter
-from typing import Final
+from typing import Final, Self
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from controller.core import znodes
 from replay.agreement.broker_requests.comparing import RequestDivergence
 from replay.agreement.broker_requests.sent_request import SentRequest
+from replay.agreement.cause import FoldCause
 from replay.agreement.conformance_result import ConformanceResult
 from replay.agreement.decisions.judgements import VERDICTS, Judgement
 from replay.agreement.kraft_terms import KraftTerm, add_terms
@@ -93,13 +95,13 @@ class DetailedTally(DecisionTally):
         """The number of divergences that no rule explains."""
         return self.diverging - sum(len(one.zxids) for one in self.explained)
 
-    def count(self, kind: str, cause: str, verdict: str, count: int = 1) -> None:
-        """Add to the counts of a verdict: in total, by kind, and by the rule in `cause`."""
+    def count(self, kind: str, cause: FoldCause, verdict: str, count: int = 1) -> None:
+        """Add to the counts of a verdict: in total, by kind, and by the rule of `cause`."""
         if not count:
             return
         self.add(verdict, count)
         self.by_kind.setdefault(kind, DecisionTally()).add(verdict, count)
-        self.by_rule.setdefault(rule_in(cause), DecisionTally()).add(verdict, count)
+        self.by_rule.setdefault(cause.rule, DecisionTally()).add(verdict, count)
 
     def add_explained(self, other: ExplainedDivergences) -> None:
         """Add the zxids that a rule explains."""
@@ -107,7 +109,7 @@ class DetailedTally(DecisionTally):
             if mine.rule == other.rule:
                 mine.zxids += other.zxids
                 return
-        self.explained.append(deepcopy(other))
+        self.explained.append(replace(other, zxids=[*other.zxids]))
 
     def go_on_with(self, other: "DetailedTally") -> None:
         """Add the counts of the next range."""
@@ -121,7 +123,7 @@ class DetailedTally(DecisionTally):
         for one in other.explained:
             self.add_explained(one)
 
-    def diverge(self, kind: str, cause: str, verdict: str) -> None:
+    def diverge(self, kind: str, cause: FoldCause, verdict: str) -> None:
         """Change the verdict on one item that was counted as agreed, or add an extra one."""
         if verdict != "extra" and kind != "input":
             self.count(kind, cause, "agreed", -1)
@@ -148,7 +150,7 @@ class Divergence(Struct, frozen=True):
     epoch: int
     paths: tuple[str, ...]
     differences: tuple[str, ...]
-    cause: str
+    cause: FoldCause
     explained: str
     controller: int
     between: tuple[str, ...] = ()
@@ -218,6 +220,10 @@ class AgreementResult(DetailedTally):
     def agrees(self) -> bool:
         """Whether everything agrees or is explained, and the source is complete and unaltered."""
         return self.is_explained and not (self._lacks or self.altered)
+
+    def copy(self) -> Self:
+        """A copy to which the next range can be added without changing this result."""
+        return deepcopy(self)
 
     def add_decision(self, one: Divergence) -> None:
         """Add a divergence."""
@@ -349,11 +355,6 @@ def _znodes_of(request: SentRequest) -> tuple[str, ...]:
     """The znodes that a request is about."""
     topics = {one.topic for one in request.partitions or ()}
     return tuple(map(znodes.topic_path, sorted(topics))) or (znodes.BROKER_IDS,)
-
-
-def rule_in(cause: str) -> str:
-    """The rule in a cause, which is the controller event, a colon and the rule."""
-    return cause.partition(": ")[2]
 
 
 def kinds_in_order(side: DetailedTally) -> list[tuple[str, DecisionTally]]:

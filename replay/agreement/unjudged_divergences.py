@@ -9,7 +9,7 @@ from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, Damage
 from replay.agreement.results import AgreementResult, Divergence
 
 _NEVER_SHOWN: Final = ("AllocateProducerIds", "AlterPartitionReassignments", "UpdateFeatures")
-"""The beginnings of the names of controller events that only a request log shows."""
+"""The controller events that only a request log shows."""
 _WRITTEN_FOR_THEM: Final = ("assignment", "feature", "producer_ids", "reassign_partitions")
 """The kinds of decisions that show such an event."""
 
@@ -29,7 +29,7 @@ def term_of(one: Divergence) -> Term:
 def may_be_requested(one: Divergence) -> bool:
     """Whether the reason may be a request that has no line in controller.log either."""
     is_written_for_it = one.verdict == "missing" and one.kind in _WRITTEN_FOR_THEM
-    return one.cause.startswith(_NEVER_SHOWN) or is_written_for_it
+    return one.cause.event in _NEVER_SHOWN or is_written_for_it
 
 
 def unseen_of(

@@ -10,7 +10,7 @@ from controller.escaping import escape_unprintable
 from eventstore.folders import logs_in, segments_in
 from replay.agreement.comparison import Rules, agree, temporary_import
 from replay.agreement.search.event_order import RUNS_MAX
-from replay.cli.agreement_report import print_agreement, status_of
+from replay.cli.agreement_report import document_of, print_agreement, status_of
 from replay.cli.exit_status import errors_in_one_line, unwound_by_sigterm
 from replay.cli.import_source import UTC, Chroot, Zone, selection_of
 from replay.cli.options import BrokerConfig, From, Json, To, broker_settings
@@ -79,7 +79,7 @@ def agree_command(
     ):
         result = agree(Path(log), rules, settings, report, orders)
     result.source = escape_unprintable(source)
-    print_result(result, lambda: print_agreement(result), as_json=as_json)
+    print_result(document_of(result), lambda: print_agreement(result), as_json=as_json)
     raise typer.Exit(status_of(result))
 
 

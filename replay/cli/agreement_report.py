@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
+import msgspec
 import typer
 
 from controller.core.values import counted
@@ -27,6 +28,14 @@ def status_of(result: AgreementResult) -> int:
     if not result.is_explained or result.altered:
         return DIVERGES
     return AGREES if result.is_whole else INCOMPLETE
+
+
+def document_of(result: AgreementResult) -> dict[str, object]:
+    """A result as plain values for JSON, with each cause in one text."""
+    texts = [{"cause": str(one.cause)} for one in result.divergences]
+    plain = msgspec.to_builtins(result)
+    divergences = [one | text for one, text in zip(plain["divergences"], texts, strict=True)]
+    return {**plain, "divergences": divergences}
 
 
 def print_agreement(result: AgreementResult) -> None:
@@ -146,7 +155,7 @@ def _print_divergence(one: Divergence) -> None:
         f"{explained}: {what}".rstrip(": ")
     )
     _print_indented(one.differences)
-    if one.cause:
+    if one.cause.event:
         typer.echo(f"  the fold was processing {one.cause}, since {one.since}")
     _print_indented(one.between)
 

@@ -25,7 +25,7 @@ from eventstore.errors import LogError
 from eventstore.folders import run_folder
 from replay.agreement.comparison import Rules
 from replay.agreement.live import LiveSettings
-from replay.cli.agreement_report import print_agreement, status_of
+from replay.cli.agreement_report import document_of, print_agreement, status_of
 from replay.cli.shadow_watcher import Watcher
 from replay.errors import ReplayError
 from replay.shadow.shadow import POLL_SECONDS, Shadow
@@ -71,7 +71,7 @@ def run_shadow(settings: Settings, options: ShadowOptions) -> None:
     except (ReplayError, LogError) as error:
         typer.echo(f"refold run: {error}", err=True)
         raise typer.Exit(_UNUSABLE) from None
-    print_result(result, lambda: _print(result), as_json=options.as_json)
+    print_result(document_of(result), lambda: _print(result), as_json=options.as_json)
     raise typer.Exit(status_of(result))
 
 

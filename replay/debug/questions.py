@@ -5,11 +5,11 @@ from replay.cluster_view.views import ClusterView
 from replay.debug.event_view import EventView
 from replay.errors import ReplayError
 from replay.inspect.changes import Change
-from replay.names import partition_named
+from replay.names import BROKER, broker_name, partition_named
 from replay.why.subject import Subject
 
 CONTROLLER = "controller"
-_PARTITION, _BROKER = "partition ", "broker "
+_PARTITION = "partition "
 
 
 def subjects_to_explain(event: EventView, changes: list[Change], after: ClusterView) -> list[str]:
@@ -17,9 +17,9 @@ def subjects_to_explain(event: EventView, changes: list[Change], after: ClusterV
     decisions that exist, then the controller."""
     changed = [one.subject for one in changes]
     names = [one.removeprefix(_PARTITION) for one in changed if one.startswith(_PARTITION)]
-    names += [one for one in changed if one.startswith(_BROKER)]
+    names += [one for one in changed if one.startswith(BROKER)]
     known = {one.name for one in after.partitions()} | {one.name for one in after.topics}
-    known |= {f"{_BROKER}{one.id}" for one in after.brokers}
+    known |= {broker_name(one.id) for one in after.brokers}
     names += [one for one in event.subjects if one in known]
     return [*dict.fromkeys(names), CONTROLLER]
 
@@ -29,8 +29,8 @@ def subject_named(name: str, after: ClusterView) -> Subject:
     Raises ReplayError."""
     if name == CONTROLLER:
         return Subject()
-    if name.startswith(_BROKER):
-        id = name.removeprefix(_BROKER)
+    if name.startswith(BROKER):
+        id = name.removeprefix(BROKER)
         if not id.isdecimal():
             raise ReplayError(f"{name}: {id} is not the id of a broker")
         return Subject(broker=int(id))

@@ -118,8 +118,9 @@ class PartitionTimeline(Struct, frozen=True):
 class Disagreement(Struct, frozen=True):
     """A decision in which this version and a stock controller differ, as in `refold agree`.
 
-    `verdict` is differs, missing or extra; `subject` is decision or request. `explained` is the
-    rule by which the difference is not a fault, or "".
+    `verdict` is differs, missing or extra; `subject` is decision or request. `cause` is the
+    controller event and the rule in one text, which this protocol has for both (`EVENT: RULE`).
+    `explained` is the rule by which the difference is not a fault, or "".
     """
 
     verdict: str
@@ -131,6 +132,12 @@ class Disagreement(Struct, frozen=True):
     paths: tuple[str, ...]
     differences: tuple[str, ...]
     explained: str = ""
+
+    @property
+    def event_and_rule(self) -> tuple[str, str]:
+        """The two parts of `cause`."""
+        event, _, rule = self.cause.partition(": ")
+        return event, rule
 
 
 class AgreementSummary(Struct, frozen=True):

@@ -31,6 +31,7 @@ from controller.core.events import BrokerResponded, ChildrenRead, Recorded, Znod
 from controller.core.operations import NO_NODE, OK
 from controller.core.znodes import Name
 from replay.explore.invariants.known_cluster import KnownCluster, LeaderCandidates
+from replay.world.processes import id_in, is_refold
 
 _IDS: Final = f"{znodes.BROKER_IDS}/"
 _Key = tuple[int, Name]
@@ -372,7 +373,7 @@ def _matters(view: _View, command: object) -> bool:
 
 def _registrations(process: str, children: list[str]) -> list[str]:
     """The registrations that a controller reads: a refold skips that of its registration."""
-    own = process.removeprefix("refold ")
+    own = str(id_in(process)) if is_refold(process) else None
     return sorted(f"{_IDS}{one}" for one in children if znodes.is_broker_id(one) and one != own)
 
 

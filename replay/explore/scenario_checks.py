@@ -11,9 +11,8 @@ from controller.core.errors import ConfigurationError
 from controller.core.releases import release_named
 from replay.explore.content_checks import bad_content, znode_problem
 from replay.explore.monitor import RECOVERY_MS
-from replay.world.admin import ADMIN
+from replay.names import broker_name
 from replay.world.cluster import Cluster
-from replay.world.ensemble.protocol import ZOOKEEPER
 from replay.world.inputs import (
     NONE,
     SAME,
@@ -33,6 +32,7 @@ from replay.world.inputs import (
     StartController,
     StopZooKeeperMember,
 )
+from replay.world.processes import ADMIN, ZOOKEEPER, consumer_name, producer_name
 from replay.world.scenario import DAY_MS, MAX_ID, Scenario
 
 _RELEASE: Final = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)*")
@@ -172,10 +172,10 @@ class _Processes:
     def __init__(self, scenario: Scenario) -> None:
         load = scenario.load
         self._brokers = [one.id for one in scenario.brokers]
-        brokers = [f"broker {one}" for one in self._brokers]
+        brokers = [broker_name(one) for one in self._brokers]
         self._controllers = [one.process for one in scenario.controllers]
-        clients = [f"producer {one}" for one in range(len(load.acks) if load is not None else 0)]
-        clients += [f"consumer {one}" for one in range(load.consumers if load is not None else 0)]
+        clients = [producer_name(one) for one in range(len(load.acks) if load is not None else 0)]
+        clients += [consumer_name(one) for one in range(load.consumers if load is not None else 0)]
         self._with_disk = [*brokers, *self._controllers]
         self._with_session = [*self._with_disk, ADMIN]
         self._pausable = [*self._with_disk, *clients]

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import structs
 
+from replay.names import broker_name
 from replay.world.inputs import TimedInput
 from replay.world.scenario import BrokerSpec, Load, Scenario, TopicSpec
 
@@ -119,7 +120,7 @@ def _is_about_broker(scenario: Scenario, inputs: Sequence[TimedInput], broker: B
         for one in scenario.controllers
     ):
         return True
-    return broker.id in _numbers(inputs) or f"broker {broker.id}" in _names(inputs)
+    return broker.id in _numbers(inputs) or broker_name(broker.id) in _names(inputs)
 
 
 def _names(inputs: Sequence[TimedInput]) -> dict[str, None]:

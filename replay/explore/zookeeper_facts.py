@@ -15,6 +15,7 @@ from replay.explore.invariants.known_cluster import (
     RequestedTargets,
     without_controller,
 )
+from replay.names import broker_name
 from replay.parsed_znodes import (
     is_request,
     parsed_config,
@@ -25,6 +26,7 @@ from replay.parsed_znodes import (
     parsed_topic,
 )
 from replay.subjects import ZnodeSubject, subject_of
+from replay.world.processes import is_controller
 from replay.world.tree import Znode
 from replay.world.zookeeper import ZooKeeper
 
@@ -149,7 +151,7 @@ class ZooKeeperFacts:
         before = known.brokers.get(broker)
         known.unregistered_by_tools.pop(broker, None)
         if node is None:
-            if process not in ("", f"broker {broker}"):
+            if process not in ("", broker_name(broker)):
                 known.unregistered_by_tools[broker] = None
             known.brokers.pop(broker, None)
             known.losses.failed(broker)
@@ -183,11 +185,10 @@ class ZooKeeperFacts:
         known.losses.isr_stored(name, epoch, after.isr, kept, by_controller=by_controller)
         if not process:
             return
-        is_controller = process.startswith(("refold ", "stock "))
         in_sync = before.isr if before is not None else ()
         restarted = tuple(one for one in in_sync if self._registration_zxids.get(one, 0) > isr_zxid)
         topic = known.topics.get(name[0])
-        write = StateWrite(name, topic, before, after, process, is_controller, restarted)
+        write = StateWrite(name, topic, before, after, process, is_controller(process), restarted)
         for check in self._state_written:
             check(write)
 
@@ -232,7 +233,7 @@ class ZooKeeperFacts:
             self._note_unclean((name,))
         before, topic.assignments = topic.assignments, content.assignments
         had_id, topic.has_id = topic.has_id, content.topic_id is not None
-        if had_id and not topic.has_id and known.is_controller(process):
+        if had_id and not topic.has_id and is_controller(process):
             for check in self._topic_id_removed:
                 check(topic, process)
         if content.topic_id is not None:
@@ -256,7 +257,7 @@ class ZooKeeperFacts:
             if earlier == after:
                 continue
             name = (topic.name, number)
-            topic.assigned(number, earlier, by_controller=known.is_controller(process))
+            topic.assigned(number, earlier, by_controller=is_controller(process))
             if known.is_assigned_by_tool(name):
                 known.changed_by_tools[name] = None
             write = AssignmentWrite(name, topic, earlier, after, process)

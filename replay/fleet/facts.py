@@ -42,6 +42,7 @@ from controller.core.api_requests.topics import (
 )
 from controller.core.errors import ZnodeError
 from controller.core.znodes import read_state
+from replay.names import BROKER
 from replay.stock_clusters.imported_log import events as imported_events
 from replay.stock_clusters.zookeeper_log import transactions
 from replay.subjects import ZnodeSubject, subject_in_any_chroot
@@ -90,7 +91,7 @@ def path_of_target(target: str) -> str | None:
 @lru_cache(_TARGETS_REMEMBERED)
 def broker_of_target(target: str) -> int | None:
     """The broker id, if a command's target is a broker."""
-    number = target.removeprefix("broker ")
+    number = target.removeprefix(BROKER)
     return int(number) if number != target and number.isdecimal() else None
 
 

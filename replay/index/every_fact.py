@@ -169,10 +169,10 @@ class EveryFactObserver(RecordedFactObserver):
         queued = self.controller.context.queued_for_deletion
         return [one for one in dict.fromkeys(topics) if one in queued]
 
-    def is_request_noted(self, partition: str, target: tuple[int, ...], via: str) -> bool:
+    def is_request_noted(self, partition: str, target: tuple[int, ...], by: str) -> bool:
         """Whether the current procedure has noted a request since the facts were taken; notes
         it."""
-        request = (self.because, partition, target, via)
+        request = (self.because, partition, target, by)
         is_noted = request in self._requests
         self._requests.add(request)
         return is_noted

@@ -43,7 +43,7 @@ class EveryShadowFactObserver(ShadowFactObserver):
         if not is_only_in_fold(self.facts[-1]):
             del self.facts[-1]
 
-    def is_request_noted(self, partition: str, target: tuple[int, ...], via: str) -> bool:
+    def is_request_noted(self, partition: str, target: tuple[int, ...], by: str) -> bool:
         """Requests in znodes need not be noted: transactions show them."""
         return True
 

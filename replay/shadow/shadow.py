@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -223,7 +222,7 @@ class Shadow:
     def _total(self) -> ShadowResult:
         """The result of the run so far: of the logs before, and of this one."""
         live, followed = self._live, self._import
-        total = deepcopy(self._before)
+        total = self._before.copy()
         total.go_on(live.result)
         total.logs.append(escape_unprintable(followed.folder))
         total.source = total.logs[-1]
@@ -281,5 +280,5 @@ def _in_words(one: Divergence) -> str:
     zxid = f" zxid {one.zxid:#x}" if one.zxid else ""
     where = f"broker {one.broker} epoch {one.epoch}"
     text = f"{one.verdict} {one.kind}{zxid}, {where}: {' '.join(one.paths)}".rstrip(": ")
-    cause = f" (refold was processing {one.cause})" if one.cause else ""
+    cause = f" (refold was processing {one.cause})" if one.cause.event else ""
     return f"{text}: {'; '.join(one.differences)}{cause}"

@@ -13,6 +13,7 @@ from controller.core import znodes
 from controller.core.configuration import Configuration
 from controller.core.znodes.topics import TopicContent, write_topic
 from replay.logs.older_events import SETTINGS_OF_THIS_VERSION
+from replay.names import broker_name
 from replay.what_if.causes import (
     ENDED_BEFORE_MS,
     JOINS_MS,
@@ -317,7 +318,7 @@ class _Inputs:
             case BrokerBounced(broker=broker):
                 if broker not in self._down:
                     self.inputs.append(CrashBroker(at_ms - BOUNCED_AFTER_MS, broker, False, 0))
-                    self.inputs.append(ExpireSession(at_ms - 500, f"broker {broker}"))
+                    self.inputs.append(ExpireSession(at_ms - 500, broker_name(broker)))
             case ControllerGone(process=process, absent_ms=absent_ms) as gone:
                 begin_ms = max(self._continuation.first_ms, at_ms - gone.failed_ms)
                 restart_ms = absent_ms + at_ms - begin_ms
@@ -344,7 +345,7 @@ class _Inputs:
             return
         crash_ms = max(self._continuation.first_ms - 1_000, at_ms - ENDED_BEFORE_MS, 0)
         self._end(CrashBroker(crash_ms, gone.broker, False, None))
-        self.inputs.append(ExpireSession(at_ms, f"broker {gone.broker}"))
+        self.inputs.append(ExpireSession(at_ms, broker_name(gone.broker)))
 
     def _shutdown(self, at_ms: int, gone: BrokerUnregistered) -> StopBroker:
         """A controlled shutdown that takes as long as in the log."""

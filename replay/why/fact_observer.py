@@ -411,7 +411,7 @@ class FactObserver(NotedFacts, FoldObserver):
                     ReassignmentRequested,
                     partition=partition_name(one.topic, one.partition),
                     target=one.replicas,
-                    via=API,
+                    route=API,
                     error=answer.error or (found.error if found else 0),
                     message=found.message if found else "",
                 )

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from controller.core.triggers import ControllerChange, Reelect, Startup
 from controller.core.values import Assignment, LeaderAndIsr
+from controller.core.znodes import REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA
 from replay.cluster_view.views import NO_BROKER
 from replay.names import controller_name
 
@@ -196,15 +197,28 @@ class IsrRequested(Fact, frozen=True, kw_only=True, tag="isr_requested"):
 
 
 class ReassignmentRequested(Fact, frozen=True, kw_only=True, tag="reassignment_requested"):
-    """A client requested other replicas, or (None) the end of a move, `via` an API or a znode.
+    """A client requested other replicas, or (None) the end of a move. `route` is the API or the
+    znode of the request, `request` the znode below it if each request has one, else "".
     `moved_from` is the znode from which the controller moved the entry to that one, "" for none."""
 
     partition: str
     target: tuple[int, ...] | None
-    via: str
+    route: str
+    request: str = ""
     error: int = 0
     message: str = ""
     moved_from: str = ""
+
+    @property
+    def by(self) -> str:
+        """The request as precisely as it is known."""
+        return self.request or self.route
+
+    def can_lead_to(self, route: str) -> bool:
+        """Whether a move by a route can be the requested one. The controller moves entries of the
+        extra znode to /admin/reassign_partitions."""
+        is_moved = self.route == REASSIGN_PARTITIONS_EXTRA and route == REASSIGN_PARTITIONS
+        return self.route == route or is_moved
 
 
 class BrokerChanged(Fact, frozen=True, kw_only=True, tag="broker_changed"):

@@ -182,8 +182,8 @@ def is_only_in_fold(fact: AnyFact) -> bool:
     match fact:
         case BrokerChanged(what=what):
             return what in _BROKER_CHANGES_ONLY_IN_FOLD
-        case ReassignmentRequested(via=via):
-            return via == API
+        case ReassignmentRequested(route=route):
+            return route == API
         case TopicChanged(code=code):
             return code != "topic_deleted"
         case _:

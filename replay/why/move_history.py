@@ -8,7 +8,7 @@ from msgspec import structs
 from controller.core.election import UNCLEAN_LEADER
 from controller.core.procedures.reassignment.rollback import WAITS as ROLLBACK_WAITS
 from controller.core.values import NO_ASSIGNMENT
-from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA, REASSIGNMENT_REQUESTS
+from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA
 from replay.description.phrases import assignment_in_words, broker_list
 from replay.names import partition_named
 from replay.why.event_reference import reference_to
@@ -159,7 +159,7 @@ class _MoveHistory:
             has_record=record is not None,
         )
         if asked is not None and asked.because != fact.because:
-            text = f"{asked.via} asks for {broker_list(asked.target or ())}"
+            text = f"{asked.by} asks for {broker_list(asked.target or ())}"
             move.add_event(asked, "asked", text)
         if is_found:
             if self._others and self._elected_by is not None:
@@ -178,20 +178,19 @@ class _MoveHistory:
         if not route and fact.because is not None and fact.because.procedure == API:
             route = API
         if not route and asked is not None:
-            is_request = asked.via.startswith(REASSIGNMENT_REQUESTS)
-            route = REASSIGNMENT_REQUESTS if is_request else asked.via
-        if asked is not None and not asked.via.startswith(route):
+            route = asked.route
+        if asked is not None and not asked.can_lead_to(route):
             asked = None
         if route == API:
             is_known = fact.because is not None and fact.because.procedure == API
             return route, fact.because.text if fact.because and is_known else "", None
-        return route, asked.via if asked is not None else "", asked
+        return route, asked.by if asked is not None else "", asked
 
     def _last_request_for(self, target: tuple[int, ...]) -> ReassignmentRequested | None:
         """The last request for these replicas. For an entry that the controller moved to another
         znode, the request in the znode from which the entry came."""
         asked = [one for one in self._requests if one.target == target and not one.error]
-        moved = [one for one in asked if one.via == asked[-1].moved_from]
+        moved = [one for one in asked if one.route == asked[-1].moved_from]
         return next(reversed(moved or asked), None)
 
     def _record_znode_observed(self, fact: RecordZnodeObserved) -> None:

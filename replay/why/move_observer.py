@@ -294,11 +294,11 @@ class MoveObserver(Checkpointed):
                 continue
             if not isinstance(one, ReassignmentRequested) or one.partition != self._partition:
                 continue
-            if one.via == REASSIGN_PARTITIONS_EXTRA:
+            if one.route == REASSIGN_PARTITIONS_EXTRA:
                 seq, wall_ns = self._extra_written or (one.seq, one.wall_ns)
-                return MoveCancellation(one.via, "asked", seq, wall_ns, asks_for=one.target)
+                return MoveCancellation(one.by, "asked", seq, wall_ns, asks_for=one.target)
             if originals is not None and set(one.target or ()) == set(originals):
-                return MoveCancellation(one.via, "asked", one.seq, one.wall_ns, asks_for=one.target)
+                return MoveCancellation(one.by, "asked", one.seq, one.wall_ns, asks_for=one.target)
         return None
 
     def _cancellation(
@@ -364,7 +364,9 @@ class MoveObserver(Checkpointed):
                 target = request.assignments.get(self._key)
                 # refold makes legacy requests from entries, which are noted themselves.
                 if target is not None and not request.legacy:
-                    self._observer.note_znode_request(self._partition, target, path)
+                    self._observer.note_znode_request(
+                        self._partition, target, znodes.REASSIGNMENT_REQUESTS, path
+                    )
         except ZnodeError:
             return
 

@@ -64,31 +64,34 @@ class NotedFacts:
     def note_external_changes(self, topic: str, number: int) -> None:
         """Note changes of a partition by other processes, which the controller has just read."""
 
-    def is_request_noted(self, partition: str, target: tuple[int, ...], via: str) -> bool:
+    def is_request_noted(self, partition: str, target: tuple[int, ...], by: str) -> bool:
         """Whether the current procedure has noted a request."""
         return any(
             isinstance(one, ReassignmentRequested)
-            and (one.because, one.partition, one.target, one.via)
-            == (self.because, partition, target, via)
+            and (one.because, one.partition, one.target, one.by)
+            == (self.because, partition, target, by)
             for one in reversed(self.facts)
         )
 
-    def note_znode_request(self, partition: str, target: tuple[int, ...], via: str) -> None:
+    def note_znode_request(
+        self, partition: str, target: tuple[int, ...], route: str, request: str = ""
+    ) -> None:
         """Note a request once, however often a procedure reads it. Skip it if the reassignment is
-        already under way."""
+        already under way. `route` and `request` are those of ReassignmentRequested."""
         known = self.known.assignments.get(partition_named(partition), NO_ASSIGNMENT)
         if known.is_being_reassigned and known.target == target:
             return
         if self.known.record is not None and self.known.record.target == target:
             # The entry of a finished move, about to be removed.
             return
-        if not self.is_request_noted(partition, target, via):
+        if not self.is_request_noted(partition, target, request or route):
             moved = self.controller.context.entries_moved.get(partition_named(partition))
-            is_moved = via == REASSIGN_PARTITIONS and moved == target
+            is_moved = route == REASSIGN_PARTITIONS and moved == target
             self.add(
                 ReassignmentRequested,
                 partition=partition,
                 target=target,
-                via=via,
+                route=route,
+                request=request,
                 moved_from=REASSIGN_PARTITIONS_EXTRA if is_moved else "",
             )

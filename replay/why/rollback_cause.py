@@ -35,7 +35,7 @@ def probable_cause(
     in_effect = _cancel_in_effect(move, cancel)
     if in_effect is not None:
         return in_effect
-    others = [one for one in asked if one.via == REASSIGN_PARTITIONS_EXTRA]
+    others = [one for one in asked if one.route == REASSIGN_PARTITIONS_EXTRA]
     found = ends or others
     return _of_request(found[-1]) if found else None
 
@@ -66,5 +66,5 @@ def cancellation_of(known: CancelZnodeObserved) -> MoveCancellation:
 
 
 def _of_request(asked: ReassignmentRequested) -> MoveCancellation:
-    seq = asked.because.seq if asked.because is not None and asked.via == API else asked.seq
-    return MoveCancellation(asked.via, "asked", seq, asked.wall_ns, asks_for=asked.target)
+    seq = asked.because.seq if asked.because is not None and asked.route == API else asked.seq
+    return MoveCancellation(asked.by, "asked", seq, asked.wall_ns, asks_for=asked.target)

@@ -240,7 +240,7 @@ def _reassignment_asked(fact: ReassignmentRequested) -> str:
         if fact.target is None
         else f"for replicas {broker_list(fact.target)}"
     )
-    head = f"{fact.partition}: a client asked {what} ({fact.via})"
+    head = f"{fact.partition}: a client asked {what} ({fact.by})"
     if not fact.error:
         return head
     why = f": {fact.message}" if fact.message else ""

@@ -311,7 +311,8 @@ class ZnodeHistory:
                     ReassignmentRequested,
                     partition=partition_name(topic, number),
                     target=target,
-                    via=path,
+                    route=znodes.REASSIGNMENT_REQUESTS,
+                    request=path,
                 )
 
     def _request(self, path: str, data: bytes | None) -> None:
@@ -324,7 +325,7 @@ class ZnodeHistory:
                     ReassignmentRequested,
                     partition=partition_name(topic, number),
                     target=target,
-                    via=path,
+                    route=path,
                 )
 
     def _partition_state(

@@ -25,11 +25,11 @@ from replay.world.draws import Draws
 from replay.world.inputs import AdminAct
 from replay.world.messages import ControllerRequest, ControllerResponse
 from replay.world.network import Connection, Message, Network
+from replay.world.processes import ADMIN
 from replay.world.requests import GetData, Reply
 from replay.world.scheduler import MS, Clock, ScheduledAction
 from replay.world.zookeeper_client import ProcessSession
 
-ADMIN: Final = "admin"
 RETRY_US: Final = 500 * MS
 ATTEMPTS_MAX: Final = 40
 """How often a request is sent before the administrator gives up."""

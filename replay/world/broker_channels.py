@@ -26,6 +26,7 @@ from controller.core.events import (
     ChannelFault,
     VersionsOffered,
 )
+from replay.names import broker_name
 from replay.world.messages import ControlRequest, ControlResponse
 from replay.world.network import Connection, Message, Network
 from replay.world.scheduler import SECOND, Clock, ScheduledAction
@@ -86,7 +87,7 @@ class _Channel:
             self._send(self._connection)
         else:
             channels = self._channels
-            channels.network.connect(channels.process, f"broker {self.broker}", self)
+            channels.network.connect(channels.process, broker_name(self.broker), self)
 
     def _send(self, connection: Connection) -> None:
         _, request = self._queue[0]
@@ -175,13 +176,13 @@ class _Probe:
         self._asked = asked
         self._is_over = False
         channels.clock.after(PROBE_US_MAX, lambda: self._end(SILENT))
-        channels.network.connect(channels.process, f"broker {asked.broker}", self)
+        channels.network.connect(channels.process, broker_name(asked.broker), self)
 
     def connected(self, connection: Connection) -> None:
         """The broker accepts connections. Its answer to ApiVersions is not simulated: it comes at
         once, unless the process is paused."""
         connection.close()
-        if not self._channels.network.is_paused(f"broker {self._asked.broker}"):
+        if not self._channels.network.is_paused(broker_name(self._asked.broker)):
             self._end(ANSWERS)
 
     def received(self, connection: Connection, message: Message) -> None:

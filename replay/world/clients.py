@@ -12,8 +12,8 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from controller.core.values import NO_EPOCH, NO_LEADER
+from replay.names import broker_name
 from replay.world.broker import messages
-from replay.world.broker.context import process_of
 from replay.world.broker.messages import (
     CONSUMER,
     Fetch,
@@ -28,6 +28,7 @@ from replay.world.broker.messages import (
 from replay.world.broker.peer import Peer
 from replay.world.network import Message, Network
 from replay.world.observer import AcknowledgedRecord, Name, Observer
+from replay.world.processes import consumer_name, producer_name
 from replay.world.scheduler import MS, SECOND, Clock
 
 REQUEST_TIMEOUT_US: Final = 30 * SECOND
@@ -87,7 +88,7 @@ class _Client:
             self._clock,
             self._network,
             self.process,
-            process_of(broker),
+            broker_name(broker),
             on_response,
             on_failure,
             REQUEST_TIMEOUT_US,
@@ -178,7 +179,7 @@ class Producer(_Client):
         acks: int = messages.ALL,
         records_per_second: int = 10,
     ) -> None:
-        super().__init__(f"producer {number}", clock, network, observer, brokers, partitions)
+        super().__init__(producer_name(number), clock, network, observer, brokers, partitions)
         self._acks = acks
         self._period_us = SECOND // records_per_second
         self._first = number * RECORDS_OF_A_PRODUCER
@@ -330,7 +331,7 @@ class Consumer(_Client):
         brokers: Sequence[int],
         partitions: Sequence[Name],
     ) -> None:
-        super().__init__(f"consumer {number}", clock, network, observer, brokers, partitions)
+        super().__init__(consumer_name(number), clock, network, observer, brokers, partitions)
         self._readings = {name: _Reading(name) for name in partitions}
         self._sessions: dict[int, _Fetching] = {}
 

@@ -27,6 +27,7 @@ from replay.world.controller_run import History, RunSettings
 from replay.world.faults import Faults
 from replay.world.inputs import Input
 from replay.world.observer import Observer
+from replay.world.processes import refold_name, stock_name
 from replay.world.requests import Multi, Write
 from replay.world.scenario import ControllerSpec, Scenario, SlowReplica
 from replay.world.scheduler import MS
@@ -78,7 +79,7 @@ class Cluster(SimulatedCluster[Broker]):
 
     def process_of(self, controller: int) -> str:
         """The process of a controller by its id: a broker's, or a refold."""
-        return f"stock {controller}" if controller in self.brokers else f"refold {controller}"
+        return stock_name(controller) if controller in self.brokers else refold_name(controller)
 
     def histories(self) -> dict[str, list[History]]:
         """The events and commands of each run of each controller."""

@@ -11,9 +11,9 @@ from typing import Final
 
 from replay.world.controller_run import ControllerRun, History, RunSettings
 from replay.world.draws import Draws
-from replay.world.ensemble.protocol import ZOOKEEPER
 from replay.world.network import ConnectionSide, Network
 from replay.world.observer import Observer
+from replay.world.processes import ZOOKEEPER
 from replay.world.scheduler import MS, SECOND, ScheduledAction, Scheduler
 
 RESTART_US: Final = 2 * SECOND

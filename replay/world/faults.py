@@ -45,6 +45,7 @@ from replay.world.inputs import (
     StopZooKeeperMember,
     ZooKeeperFault,
 )
+from replay.world.processes import id_in, is_broker, stock_name
 from replay.world.scheduler import MS, SECOND
 from replay.world.simulated_cluster import SimulatedBroker, SimulatedCluster
 
@@ -212,10 +213,8 @@ class Faults:
 
     def _parts(self, process: str) -> list[str]:
         """A process, and the controller in it."""
-        kind, _, number = process.rpartition(" ")
-        stock = f"stock {number}"
-        has_stock = kind == "broker" and stock in self._cluster.controllers
-        return [process, stock] if has_stock else [process]
+        stock = stock_name(id_in(process)) if is_broker(process) else ""
+        return [process, stock] if stock in self._cluster.controllers else [process]
 
     def _pause(self, process: str, ms: int) -> None:
         paused = self._cluster.pausable(process)

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from controller.core.configuration import Configuration
 from controller.core.protocol_versions import LATEST
+from replay.world.processes import refold_name, stock_name
 
 Natural = Annotated[int, Meta(ge=0)]
 """Files with a negative number are refused when they are read."""
@@ -55,8 +56,8 @@ class ControllerSpec(Struct, frozen=True):
     @property
     def process(self) -> str:
         """The name of the process."""
-        kind = "stock" if self.configuration.is_broker else "refold"
-        return f"{kind} {self.configuration.broker_id}"
+        id = self.configuration.broker_id
+        return stock_name(id) if self.configuration.is_broker else refold_name(id)
 
 
 class Load(Struct, frozen=True):

@@ -11,8 +11,8 @@ from typing import Final
 from controller.core.commands import CommandId, ZooKeeperCommand
 from controller.core.events import Event
 from controller.zookeeper.session import Phase, SessionSettings, ZooKeeperSession
-from replay.world.ensemble.protocol import ZOOKEEPER
 from replay.world.network import Connection, Message, Network
+from replay.world.processes import ZOOKEEPER
 from replay.world.scheduler import MS, Clock, ScheduledAction
 
 PAUSE_MS_MIN: Final = 100

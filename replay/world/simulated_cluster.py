@@ -16,6 +16,7 @@ from replay.world.ensemble.ensemble import Ensemble
 from replay.world.inputs import Input
 from replay.world.network import Network
 from replay.world.observer import Observer
+from replay.world.processes import id_in, is_broker
 from replay.world.scenario import Scenario
 from replay.world.scheduler import MS, Scheduler
 from replay.world.zookeeper import ZooKeeper
@@ -133,8 +134,7 @@ class SimulatedCluster(ABC, Generic[AnyBroker]):
 
     def broker_of(self, process: str) -> AnyBroker | None:
         """The broker whose process has this name."""
-        kind, _, number = process.rpartition(" ")
-        return self.brokers.get(int(number)) if kind == "broker" else None
+        return self.brokers.get(id_in(process)) if is_broker(process) else None
 
     def pausable(self, process: str) -> Pausable | None:
         """A process that can be paused, if there is one of this name."""

@@ -45,6 +45,7 @@ from replay.errors import ReplayError
 from replay.world.broker.detached import DetachedBroker
 from replay.world.messages import PartitionError
 from replay.world.outcomes import ZooKeeperOutcome, carry_out
+from replay.world.processes import ZOOKEEPER
 from replay.world.requests import Exists, GetData, OperationResult, Request
 from replay.world.scheduler import WALL_START_MS
 from replay.world.zookeeper import ZooKeeper
@@ -189,7 +190,7 @@ class Simulation:
             # Changes before the reply are reported before the reply.
             self._collect_watches()
             for outcome in outcomes:
-                self.deliver(outcome, "zookeeper")
+                self.deliver(outcome, ZOOKEEPER)
         elif isinstance(command, _BROKER_REQUESTS):
             self._ask_broker(issued, command)
         elif isinstance(command, ProbeBroker):

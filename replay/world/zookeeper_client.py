@@ -18,7 +18,6 @@ from controller.core.operations import NO_NODE, OK
 from replay.world.ensemble.protocol import (
     NO_PASSWORD,
     NO_SESSION,
-    ZOOKEEPER,
     CloseSession,
     ConnectRequest,
     ConnectResponse,
@@ -27,6 +26,7 @@ from replay.world.ensemble.protocol import (
     RequestPacket,
 )
 from replay.world.network import Connection, Message, Network
+from replay.world.processes import ZOOKEEPER
 from replay.world.requests import Exists, GetChildren, GetData, Reply, Request, SetWatches
 from replay.world.scheduler import MS, Clock, ScheduledAction
 

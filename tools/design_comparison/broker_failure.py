@@ -11,7 +11,7 @@ from typing import Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replay.world.broker.context import process_of
+from replay.names import broker_name
 from replay.world.cluster import Cluster
 from replay.world.ensemble.protocol import CloseSession
 from replay.world.ensemble.transactions import Transaction
@@ -183,7 +183,7 @@ def measure_failure(case: Case, partitions: int) -> BrokerFailure:
     ended_us: list[int] = []
 
     def committed(transaction: Transaction) -> None:
-        is_victim = transaction.process == process_of(victim)
+        is_victim = transaction.process == broker_name(victim)
         if is_victim and isinstance(transaction.request, CloseSession):
             ended_us.append(transaction.at_us)
 

@@ -12,12 +12,13 @@ from msgspec import Struct, field
 from controller.core.commands import BrokerRequest, LeaderAndIsrRequest
 from controller.core.operations import OK, Check, Create, CreateSequential, Delete, SetData
 from controller.kafka_0_8 import znodes
-from replay.world.broker.context import process_of
+from replay.names import broker_name
 from replay.world.cluster import Cluster
 from replay.world.ensemble.protocol import RequestPacket
 from replay.world.inputs import Input
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
 from replay.world.observer import AcknowledgedRecord, Name, Observer, PartitionError
+from replay.world.processes import id_in
 from replay.world.requests import (
     AddWatch,
     Exists,
@@ -162,7 +163,7 @@ class Meter(Observer):
     def leader_changed(
         self, process: str, partition: Name, leader: int, leader_epoch: int, isr: Sequence[int]
     ) -> None:
-        if leader >= 0 and process_of(leader) == process:
+        if leader >= 0 and broker_name(leader) == process:
             self._set_accepting(process, partition, leader_epoch)
         else:
             self._set_accepting(process, partition, None)
@@ -218,7 +219,7 @@ class Meter(Observer):
     # Records
 
     def produced(self, process: str, partition: Name, record: int) -> None:
-        acks = self._acks[int(process.rpartition(" ")[2])]
+        acks = self._acks[id_in(process)]
         sent = self.measured.sent
         sent[_NAMES_OF_ACKS[acks]] = sent.get(_NAMES_OF_ACKS[acks], 0) + 1
 
@@ -318,7 +319,7 @@ class Meter(Observer):
 
 def records_of(cluster: AnyCluster, process: str, name: Name) -> list[int]:
     """The records in a broker's log."""
-    broker = int(process.rpartition(" ")[2])
+    broker = id_in(process)
     if isinstance(cluster, NetworkedCluster):
         return cluster.brokers[broker].records(name)
     log = cluster.brokers[broker].disk.logs.get(name)

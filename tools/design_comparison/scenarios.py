@@ -4,7 +4,7 @@ from typing import Final
 
 from controller.core.configuration import Configuration
 from replay.explore.numbers import RandomNumbers
-from replay.world.ensemble.protocol import ZOOKEEPER
+from replay.names import broker_name
 from replay.world.inputs import (
     CrashBroker,
     CutConnection,
@@ -13,6 +13,7 @@ from replay.world.inputs import (
     Input,
     StopBroker,
 )
+from replay.world.processes import ZOOKEEPER
 from replay.world.scenario import BrokerSpec, ControllerSpec, Load, Scenario, TopicSpec
 
 ACKS: Final = (0, 1, -1)
@@ -100,7 +101,7 @@ def drawn(seed: int) -> tuple[Scenario, list[Input]]:
         numbers.between(FIRST_FAULT_MS, _LAST_FAULT_MS) for _ in range(numbers.between(1, 3))
     )
     reconnects: list[Input] = [
-        CutConnection(numbers.between(*_RECONNECT_MS), f"broker {one + 1}", ZOOKEEPER, 0)
+        CutConnection(numbers.between(*_RECONNECT_MS), broker_name(one + 1), ZOOKEEPER, 0)
         for one in range(brokers)
     ]
     faults = [_fault(numbers, brokers, at_ms) for at_ms in times]
@@ -118,13 +119,13 @@ def _fault(numbers: RandomNumbers, brokers: int, at_ms: int) -> Input:
         case "broker stopped":
             return StopBroker(at_ms, broker, restart_after_ms=numbers.between(1_000, 10_000))
         case "session expired":
-            return ExpireSession(at_ms, f"broker {broker}")
+            return ExpireSession(at_ms, broker_name(broker))
         case "broker separated from ZooKeeper":
             return CutConnection(
-                at_ms, f"broker {broker}", ZOOKEEPER, numbers.between(2, 16) * 1000
+                at_ms, broker_name(broker), ZOOKEEPER, numbers.between(2, 16) * 1000
             )
         case "brokers separated":
             ms = numbers.between(2, 20) * 1000
-            return CutConnection(at_ms, f"broker {broker}", f"broker {other}", ms)
+            return CutConnection(at_ms, broker_name(broker), broker_name(other), ms)
         case _:
             return HangZooKeeper(at_ms, numbers.between(1, 10) * 1000)

@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import ByteStream
 
+from controller.settings.security import uses_tls
 from tools.lab.java import java_command
 from tools.lab.ports import HOST, free_port
 from tools.lab.server import START_SECONDS_MAX, Server
@@ -109,9 +110,9 @@ class KafkaBroker(Server):
 
     async def _answers(self) -> bool:
         listener = next(iter(self.listeners))
-        protocols = self.config["listener.security.protocol.map"].split(",")
-        has_tls = any(one.startswith(f"{listener}:") and one.endswith("SSL") for one in protocols)
-        return await answers_versions(self.port, has_tls=has_tls)
+        given = self.config["listener.security.protocol.map"]
+        protocols = dict(one.split(":") for one in given.split(","))
+        return await answers_versions(self.port, has_tls=uses_tls(protocols.get(listener, "")))
 
 
 async def answers_versions(port: int, *, has_tls: bool = False) -> bool:

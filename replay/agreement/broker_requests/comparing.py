@@ -28,6 +28,7 @@ from replay.agreement.broker_requests.unknown_calls import (
     NO_UNKNOWN_CALLS,
     UnknownCalls,
 )
+from replay.agreement.cause import FoldCause
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
@@ -105,7 +106,7 @@ class RequestTally(Struct):
 class TermRequests(Struct):
     """The result for one term. The differences are by broker, in the order of its queue."""
 
-    by_cause: dict[tuple[str, str], RequestTally] = field(default_factory=dict)
+    by_cause: dict[tuple[str, FoldCause], RequestTally] = field(default_factory=dict)
     """By kind, and by the event and rule that the fold was processing."""
     differences: list[RequestDivergence] = field(default_factory=list)
 

@@ -20,6 +20,7 @@ from controller.core.commands import (
     UpdateMetadataRequest,
 )
 from replay import structural_diff
+from replay.agreement.cause import NO_CAUSE, FoldCause
 from replay.names import partition_name
 from replay.structural_diff import NOTHING, Difference
 
@@ -90,7 +91,7 @@ class SentRequest(Struct, frozen=True, kw_only=True):
     partitions: tuple[SentPartition, ...] | None = None
     connection: str | None = None
     lines: int | None = None
-    cause: str = ""
+    cause: FoldCause = NO_CAUSE
     since: int = 0
 
     @property

@@ -20,7 +20,7 @@ from replay.agreement.broker_requests.sent_request import (
 
 NEVER: Final = sys.maxsize
 _SHUTDOWN: Final = "ControlledShutdown"
-"""The beginning of the cause of a request."""
+"""The controller event of a controlled shutdown."""
 
 
 class UnknownCalls(NamedTuple):
@@ -88,7 +88,7 @@ def _follows_shutdown(stock: SentRequest, sent_before: Iterable[SentRequest]) ->
     return any(
         one.kind == STOP_REPLICA
         and one.seq <= stock.seq
-        and one.cause.startswith(_SHUTDOWN)
+        and one.cause.event == _SHUTDOWN
         and (stock.kind != STOP_REPLICA or one.broker == stock.broker)
         for one in sent_before
     )

@@ -6,6 +6,7 @@ from typing import Final, Literal, NamedTuple, get_args
 from msgspec import Struct
 
 from controller.core import operations
+from replay.agreement.cause import NO_CAUSE, FoldCause
 from replay.agreement.decisions.write_batch import SkippedWrite, StockDecision
 from replay.stock_clusters.imports.decisions import kind_of
 
@@ -33,7 +34,7 @@ class Judgement(Struct, frozen=True):
     epoch: int
     paths: tuple[str, ...]
     differences: tuple[str, ...] = ()
-    cause: str = ""
+    cause: FoldCause = NO_CAUSE
     is_input: bool = False
     since: int = 0
 
@@ -44,7 +45,7 @@ class FoldPosition(NamedTuple):
 
     broker: int
     epoch: int
-    cause: str
+    cause: FoldCause
     since: int
 
 
@@ -96,7 +97,7 @@ def judge_extra_write(
 
 def judge_without_election(decision: StockDecision, broker: int) -> Judgement:
     """The judgement on a decision of a session that was never elected."""
-    position = FoldPosition(broker, epoch=0, cause="", since=0)
+    position = FoldPosition(broker, epoch=0, cause=NO_CAUSE, since=0)
     return judge_decision(
         decision, position, ["no election of its session is in the log"], "missing"
     )

@@ -118,7 +118,7 @@ class ComparedWrites(Checkpointed):
     @property
     def _position(self) -> FoldPosition:
         fold = self._fold
-        return FoldPosition(self._broker, fold.epoch, fold.event_and_rule, fold.since)
+        return FoldPosition(self._broker, fold.epoch, fold.cause, fold.since)
 
 
 def adopt(context: ControllerContext, written: Iterable[tuple[str, Operation]]) -> None:

@@ -217,7 +217,7 @@ class ControllerTrace(Checkpointed):
         if decision.what == "fenced" and self.fold.is_failing_over:
             self.fold.overlay = self._view.role_of(self.session)
         judgement = self._decide(decision)
-        self._is_in_request = self.fold.cause == _REASSIGNMENT_REQUEST
+        self._is_in_request = self.fold.event == _REASSIGNMENT_REQUEST
         last = self._delivered
         if judgement.verdict == "missing" and last is not None and last.can_repeat(decision):
             # Kafka repeats a write whose reply was lost.

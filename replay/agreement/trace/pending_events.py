@@ -367,7 +367,7 @@ class PendingEvents(Checkpointed):
         if self.has_debug and not marker.is_first:
             return True
         if marker.event == "TopicDeletion":
-            return fold.is_running and fold.cause == marker.event
+            return fold.is_running and fold.event == marker.event
         if marker.event not in ("PartitionReassignment", "PartitionReassignmentIsrChange"):
             return False
         fold.answer_all()

@@ -36,6 +36,7 @@ from replay.agreement.broker_requests.sent_request import (
     SentRequest,
     sent_request_of,
 )
+from replay.agreement.cause import FoldCause
 from replay.agreement.decisions.write_batch import WriteBatch
 from replay.agreement.logs.index import BrokerLogIndex
 from replay.agreement.logs.logged_reads import (
@@ -79,7 +80,7 @@ class ShadowFold(Checkpointed):
     """The fold of one session of a broker.
 
     It waits for at most one thing: an answer to `read`, or the outcome of `batch`. `sent` has its
-    requests to brokers, `inputs` its other inputs. `cause` and `rule` are the controller event and
+    requests to brokers, `inputs` its other inputs. `event` and `rule` are the controller event and
     the rule that it is processing, since record `since`; `step` is the beginning of that event, or
     the last read for it.
     """
@@ -100,7 +101,7 @@ class ShadowFold(Checkpointed):
         "batch",
         "listed",
         "overlay",
-        "cause",
+        "event",
         "rule",
         "seq",
         "since",
@@ -141,7 +142,7 @@ class ShadowFold(Checkpointed):
         self.listed: ListedChildren | None = None
         """The children that the next read of this path returns."""
         self.overlay: Overlay = {}
-        self.cause = self.rule = ""
+        self.event = self.rule = ""
         self.seq = self.since = self.now_ms = 0
         self.settled_seq = 0
         """The last record whose writes the fold has taken into account."""
@@ -151,9 +152,9 @@ class ShadowFold(Checkpointed):
         """Since when it waits for the answer to its last read or the outcome of its last batch."""
 
     @property
-    def event_and_rule(self) -> str:
-        """The controller event and the rule, as reports show them."""
-        return f"{self.cause}: {self.rule}"
+    def cause(self) -> FoldCause:
+        """The controller event and the rule that it is processing."""
+        return FoldCause(self.event, self.rule)
 
     @property
     def is_running(self) -> bool:
@@ -163,7 +164,7 @@ class ShadowFold(Checkpointed):
     @property
     def is_failing_over(self) -> bool:
         """Whether a failover is in progress."""
-        return self.is_running and self.cause in ("Startup", "Reelect")
+        return self.is_running and self.event in ("Startup", "Reelect")
 
     @property
     def is_active(self) -> bool:
@@ -196,7 +197,7 @@ class ShadowFold(Checkpointed):
 
     def begin(self, trigger: Trigger, step: ControllerStep) -> None:
         """Process a controller event up to its first wait."""
-        self.cause, self.step = step.event, step
+        self.event, self.step = step.event, step
         self._reads_since = self.seq
         self.since = self.seq
         self.inputs.add(self.seq, self.now_ms * _NS_A_MS, trigger)
@@ -305,7 +306,7 @@ class ShadowFold(Checkpointed):
 
     def with_cause(self, request: SentRequest) -> SentRequest:
         """The request, with the event and rule that the fold is processing."""
-        return structs.replace(request, cause=self.event_and_rule, since=self.since)
+        return structs.replace(request, cause=self.cause, since=self.since)
 
     def _take(self, issued: Iterable[Issued]) -> None:
         """Carry out the fold's commands."""

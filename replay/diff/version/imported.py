@@ -8,7 +8,6 @@ difference come from a fold that is the controller itself (`imported_run`).
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-import msgspec
 from msgspec import Struct
 
 from controller.core.commands import WriteZnodes
@@ -19,7 +18,7 @@ from replay.agreement.comparison import read_records
 from replay.agreement.decisions.observed import pair_decisions
 from replay.agreement.gap_free_ranges import gap_free_ranges
 from replay.agreement.logs.index import BrokerLogIndex
-from replay.agreement.results import AgreementResult, DetailedTally, result_of
+from replay.agreement.results import AgreementResult, DetailedTally, Divergence, result_of
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.diff.messages import AgreementSummary, Disagreement, FoldedLog
 from replay.diff.version.decisions import DecidedTrigger
@@ -113,8 +112,22 @@ def _agreement_summary(result: AgreementResult) -> AgreementSummary:
     return AgreementSummary(
         both.decisions,
         both.agreed,
-        msgspec.convert(result.divergences, list[Disagreement], from_attributes=True),
+        [*map(_disagreement, result.divergences)],
         {rule: (one.decisions, one.agreed) for rule, one in both.by_rule.items()},
+    )
+
+
+def _disagreement(one: Divergence) -> Disagreement:
+    return Disagreement(
+        verdict=one.verdict,
+        subject=one.subject,
+        kind=one.kind,
+        seq=one.seq,
+        zxid=one.zxid,
+        cause=str(one.cause),
+        paths=one.paths,
+        differences=one.differences,
+        explained=one.explained,
     )
 
 

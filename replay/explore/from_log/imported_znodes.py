@@ -30,6 +30,7 @@ from replay.world.inputs import (
     ShutDownController,
 )
 from replay.world.paths import below
+from replay.world.processes import refold_name
 
 _REFOLDS_MAX: Final = 3
 _SESSION_MS: Final = 6_000
@@ -82,7 +83,7 @@ class _ExploredImport(ImportedIncident):
         number = len(self._refolds) % _REFOLDS_MAX
         id = self._refolds.setdefault(broker, REFOLD + number)
         self._schedule.controllers.seen(id)
-        return f"refold {id}"
+        return refold_name(id)
 
     def _role_ended(self, ns: int, data: bytes, *, is_orderly: bool) -> None:
         at_ms, process = self._schedule.ms_of(ns), self._refold(data)

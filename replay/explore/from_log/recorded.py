@@ -43,6 +43,7 @@ from replay.world.inputs import (
     Reassign,
     ShutDownController,
 )
+from replay.world.processes import ZOOKEEPER
 
 TOPIC_AND_BROKER_CONFIGS = (f"{znodes.TOPIC_CONFIGS}/", f"{znodes.BROKER_CONFIGS}/")
 """The beginnings of the paths of dynamic configurations."""
@@ -179,7 +180,7 @@ class RecordedIncident:
                 self._disconnected_ns = event.wall_ns
             case SessionConnected(renewed=True) if self._disconnected_ns:
                 ms = (event.wall_ns - self._disconnected_ns) // 1_000_000
-                cut = CutConnection(max(0, at_ms - ms), schedule.process, "zookeeper", ms)
+                cut = CutConnection(max(0, at_ms - ms), schedule.process, ZOOKEEPER, ms)
                 schedule.add(cut)
                 self._disconnected_ns = 0
             case ShutdownRequested():

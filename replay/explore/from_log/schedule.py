@@ -31,6 +31,7 @@ from controller.core.configuration import Configuration
 from controller.core.znodes import Name
 from replay.errors import ReplayError
 from replay.explore.from_log.start import START_MS, ClusterAtStart, Controllers
+from replay.names import broker_name
 from replay.world.inputs import (
     MECHANISMS,
     UPGRADE_KINDS,
@@ -49,6 +50,7 @@ from replay.world.inputs import (
     Target,
     UpdateFeatures,
 )
+from replay.world.processes import refold_name
 from replay.world.scenario import Scenario
 
 _PAUSE_MS_MAX: Final = 8_000
@@ -93,7 +95,7 @@ class Schedule:
     @property
     def process(self) -> str:
         """The controller of the scenario that has the incident's role."""
-        return f"refold {self.configuration.broker_id}"
+        return refold_name(self.configuration.broker_id)
 
     def begin(self, ns: int, content: Mapping[str, bytes], brokers: Sequence[int]) -> None:
         """The incident begins, with these znodes and registered brokers. It begins only once."""
@@ -196,7 +198,7 @@ class Schedule:
             return
         del self._down[broker]
         pause_ms = max(0, self.ms_of(ns) - one.at_ms)
-        self.inputs[place] = PauseProcess(one.at_ms, f"broker {broker}", pause_ms)
+        self.inputs[place] = PauseProcess(one.at_ms, broker_name(broker), pause_ms)
 
     # Controllers
 

@@ -10,6 +10,7 @@ from controller.core.configuration import Configuration
 from replay.logs.older_events import SETTINGS_OF_THIS_VERSION
 from replay.parsed_znodes import controller_epoch_of_state, parsed_epoch, parsed_topic
 from replay.subjects import subject_of
+from replay.world.processes import refold_name, stock_name
 from replay.world.scenario import (
     BrokerSpec,
     ControllerSpec,
@@ -67,7 +68,7 @@ class Controllers:
 
     def process(self, id: int, brokers: Sequence[int]) -> str:
         """The process of a controller in the scenario."""
-        return f"stock {id}" if id in brokers else f"refold {id}"
+        return stock_name(id) if id in brokers else refold_name(id)
 
     @property
     def protocol(self) -> str:

@@ -9,6 +9,7 @@ from replay.explore.generators.cluster_requests import credentials, features, pr
 from replay.explore.generators.faults import SURVIVES_PERCENT, closes_after_ms
 from replay.explore.generators.scenarios import NAMES, random_assignment
 from replay.explore.numbers import RandomNumbers
+from replay.names import broker_name
 from replay.world.inputs import (
     CancelReassignment,
     ChangeBrokerConfig,
@@ -236,7 +237,7 @@ class ActMaker:
             # A dead broker stays registered for a while: a reassignment to it is accepted.
             CrashBroker(begin_ms, late, restart_after_ms=late_ms)
             if numbers.chance(50)
-            else HoldLink(begin_ms, f"broker {late}", f"broker {current[0]}", late_ms),
+            else HoldLink(begin_ms, broker_name(late), broker_name(current[0]), late_ms),
             Reassign(at_ms, (target,), route),
         ]
         moment = at_ms + numbers.choice(_JOINED_MS)
@@ -259,7 +260,7 @@ class ActMaker:
     def crash(self, at_ms: int, broker: int, ms: int) -> list[Input]:
         """A broker fails, and is noticed at once."""
         crash = CrashBroker(at_ms, broker, self._numbers.chance(30), ms)
-        return [crash, ExpireSession(at_ms, f"broker {broker}")]
+        return [crash, ExpireSession(at_ms, broker_name(broker))]
 
     def _acts_after(self, at_ms: int, targets: tuple[Target, ...], route: _Route) -> list[Input]:
         """Inputs that interfere with a reassignment that was just requested."""
@@ -283,8 +284,7 @@ class ActMaker:
         return [DeleteControllerZnode(at_ms)]
 
     def _replace(self, at_ms: int, targets: tuple[Target, ...], route: _Route) -> list[Input]:
-        """A second reassignment of the same partitions, to other targets or back to their
-        replicas."""
+        """Another reassignment of the partitions, to other targets or back to their replicas."""
         numbers = self._numbers
         again = numbers.weighted(_ROUTES) if numbers.chance(30) else route
         is_back = numbers.chance(30)
@@ -305,13 +305,13 @@ class ActMaker:
         begin_ms, ms = max(0, at_ms - numbers.choice((0, 5, 50))), numbers.choice(_SLOW_MS)
         kind = numbers.below(10)
         if kind < 4:
-            return HoldLink(begin_ms, f"broker {target}", f"broker {leader}", ms)
+            return HoldLink(begin_ms, broker_name(target), broker_name(leader), ms)
         if kind < 7:
             begin_ms = max(0, at_ms - numbers.choice((0, 5, 1_000)))
             return CrashBroker(begin_ms, target, restart_after_ms=ms)
         if kind < 8:
             return StopBroker(at_ms + numbers.choice((0, 20, 500)), target, ms)
-        return HoldLink(begin_ms, f"broker {leader}", numbers.choice(self._controllers), ms)
+        return HoldLink(begin_ms, broker_name(leader), numbers.choice(self._controllers), ms)
 
     def targets(self) -> tuple[Target, ...]:
         """Random replicas for one or two partitions."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from replay.explore.numbers import RandomNumbers
-from replay.names import broker_named
+from replay.names import broker_name, broker_named
 from replay.world.inputs import (
     NONE,
     SAME,
@@ -29,9 +29,8 @@ from replay.world.inputs import (
     StopBroker,
     StopZooKeeperMember,
 )
+from replay.world.processes import ZOOKEEPER, is_broker, is_refold
 from replay.world.scenario import Scenario
-
-ZOOKEEPER: Final = "zookeeper"
 
 _FOCUS_PERCENT: Final = 70
 """How often there is a focus, and how often a fault that can hit it does."""
@@ -61,7 +60,7 @@ class FaultMaker:
         self._brokers = [one.id for one in scenario.brokers]
         self._controllers = [one.process for one in scenario.controllers]
         self._running = [one.process for one in scenario.controllers if one.runs]
-        self._refolds = [one for one in self._controllers if one.startswith("refold")]
+        self._refolds = [*filter(is_refold, self._controllers)]
         self._topics = [
             (topic.name, number)
             for topic in scenario.topics
@@ -102,7 +101,7 @@ class FaultMaker:
         return self.focus is not None and self._numbers.chance(_FOCUSED_PERCENT)
 
     def _broker(self) -> int:
-        if self.focus is not None and self.focus.startswith("broker") and self._is_focused():
+        if self.focus is not None and is_broker(self.focus) and self._is_focused():
             return broker_named(self.focus)
         return self._numbers.choice(self._brokers)
 
@@ -111,7 +110,7 @@ class FaultMaker:
             return self.focus
         if self._running and self._numbers.chance(50):
             return self._numbers.choice(self._running)
-        return f"broker {self._numbers.choice(self._brokers)}"
+        return broker_name(self._numbers.choice(self._brokers))
 
     def _controller(self) -> str:
         if self.focus in self._controllers and self._is_focused():
@@ -125,7 +124,7 @@ class FaultMaker:
         one = self._process()
         if numbers.chance(50):
             return one, ZOOKEEPER
-        other = f"broker {self._broker()}"
+        other = broker_name(self._broker())
         return (one, other) if one != other else (one, ZOOKEEPER)
 
     def _successor(self) -> str:

@@ -12,7 +12,6 @@ from msgspec import Struct
 from controller.core.operations import Check
 from replay.explore.coverage import ControllerAct, kind_of_act
 from replay.world.ensemble.protocol import (
-    ZOOKEEPER,
     CloseSession,
     ConnectRequest,
     Ping,
@@ -20,13 +19,13 @@ from replay.world.ensemble.protocol import (
 )
 from replay.world.messages import ControllerRequest
 from replay.world.network import Delivery
+from replay.world.processes import ZOOKEEPER, is_broker, is_controller
 from replay.world.requests import Multi, Write
 from replay.world.scheduler import MS
 
 START_MS: Final = 2_900
 """Earlier points are those of the start of the cluster."""
 
-_CONTROLLERS: Final = ("refold ", "stock ")
 _WATCH_EVENT: Final = (-1).to_bytes(4, signed=True)
 
 
@@ -60,14 +59,14 @@ def injection_points_of(
 def _of_delivery(one: Delivery) -> InjectionPoint | None:
     sender, _, receiver = one.link.partition(">")
     message, at_ms = one.message, one.at_us // MS
-    if receiver == ZOOKEEPER and sender.startswith("broker"):
+    if receiver == ZOOKEEPER and is_broker(sender):
         kind = _kind_of_request(message)
         return InjectionPoint(sender, at_ms, f"broker: {kind}") if kind else None
     if isinstance(message, ControllerRequest):
         name = type(message.request).__name__
         kind = f"request: {name}"
-        return InjectionPoint(sender if sender.startswith("broker") else receiver, at_ms, kind)
-    if sender == ZOOKEEPER and receiver.startswith(_CONTROLLERS):
+        return InjectionPoint(sender if is_broker(sender) else receiver, at_ms, kind)
+    if sender == ZOOKEEPER and is_controller(receiver):
         is_event = isinstance(message, bytes) and message[4:8] == _WATCH_EVENT
         return InjectionPoint(receiver, at_ms, "watch event") if is_event else None
     return None

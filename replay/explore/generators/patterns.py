@@ -36,13 +36,13 @@ from typing import Final, Literal
 from controller.core.protocol_versions import ProtocolVersion
 from replay.explore.generators.acts import OUTAGE_MS, ActMaker
 from replay.explore.generators.faults import (
-    ZOOKEEPER,
     FaultMaker,
     closes_after_ms,
 )
 from replay.explore.generators.replication_patterns import ReplicationPatterns
 from replay.explore.generators.scenarios import OLD_ZOOKEEPER
 from replay.explore.numbers import RandomNumbers
+from replay.names import broker_name
 from replay.world.inputs import (
     SAME,
     AllocateProducerIds,
@@ -66,6 +66,7 @@ from replay.world.inputs import (
     SlowDisk,
     StopBroker,
 )
+from replay.world.processes import ZOOKEEPER
 from replay.world.scenario import Scenario
 
 _SLOW_MS: Final = (30, 100, 300, 1_000, 3_000)
@@ -176,7 +177,7 @@ class Patterns:
             # The next controller is elected meanwhile.
             made.append(DeleteControllerZnode(at_ms + numbers.below(24)))
         if numbers.chance(30):
-            lagging = f"broker {numbers.choice(self._brokers)}"
+            lagging = broker_name(numbers.choice(self._brokers))
             made.append(
                 LagZooKeeper(self._time_near(at_ms), lagging, 0, 9_000, numbers.choice(_LAG_MS))
             )
@@ -219,12 +220,12 @@ class Patterns:
         return [
             *(KillController(at_ms, one, restart_after_ms=absent_ms) for one in self._controllers),
             CrashBroker(lost_ms, leader, numbers.chance(70), numbers.choice((0, 50, 500))),
-            ExpireSession(lost_ms + 1, f"broker {leader}"),
+            ExpireSession(lost_ms + 1, broker_name(leader)),
         ]
 
     def _sessions(self, at_ms: int) -> list[Input]:
         numbers = self._numbers
-        process = f"broker {numbers.choice(self._brokers)}"
+        process = broker_name(numbers.choice(self._brokers))
         if self._controllers and numbers.chance(40):
             process = numbers.choice(self._controllers)
         ends = [at_ms]
@@ -272,11 +273,11 @@ class Patterns:
         numbers = self._numbers
         broker = numbers.choice(self._brokers)
         ends: tuple[list[Input], ...] = (
-            [ExpireSession(at_ms, f"broker {broker}")],
+            [ExpireSession(at_ms, broker_name(broker))],
             [StopBroker(at_ms, broker, 0, closes_after_ms(numbers))],
             [
                 CrashBroker(at_ms, broker, numbers.chance(50), numbers.choice((0, 50, 500))),
-                ExpireSession(at_ms, f"broker {broker}"),
+                ExpireSession(at_ms, broker_name(broker)),
             ],
         )
         return numbers.choice(ends)
@@ -358,7 +359,7 @@ class Patterns:
         lag_ms = numbers.choice(_LAG_MS)
         # Most likely, these brokers are connected to different servers.
         made: list[Input] = [
-            LagZooKeeper(max(0, at_ms - 50), f"broker {one}", 0, 9_000, lag_ms)
+            LagZooKeeper(max(0, at_ms - 50), broker_name(one), 0, 9_000, lag_ms)
             for one in self._brokers[:_SERVERS]
         ]
         if self._controllers:
@@ -444,7 +445,7 @@ class Patterns:
             return made
         made.append(DeleteControllerZnode(at_ms + numbers.below(20)))
         held_ms = at_ms + numbers.between(40, 100)
-        broker = f"broker {numbers.choice(self._brokers)}"
+        broker = broker_name(numbers.choice(self._brokers))
         made += [
             HoldLink(held_ms, one, broker, numbers.choice((50, 200, 1_000)))
             for one in self._controllers
@@ -483,9 +484,9 @@ class Patterns:
             crash_ms += numbers.choice((0, 500, 1_000))
         held_ms = crash_ms - at_ms + numbers.choice((1_500, 3_000, 6_000))
         made: list[Input] = [
-            HoldLink(at_ms, f"broker {broker}", one, held_ms, True) for one in self._controllers
+            HoldLink(at_ms, broker_name(broker), one, held_ms, True) for one in self._controllers
         ]
         made += [asks, CrashBroker(crash_ms, broker, numbers.chance(20), 0)]
         if numbers.chance(80):
-            made.append(ExpireSession(crash_ms + 1, f"broker {broker}"))
+            made.append(ExpireSession(crash_ms + 1, broker_name(broker)))
         return made

@@ -15,6 +15,7 @@ from typing import Final
 from replay.explore.generators.attempt import Attempts
 from replay.explore.numbers import RandomNumbers
 from replay.world.inputs import Delay, Input
+from replay.world.processes import is_broker, is_client
 
 RUNS: Final = 12
 """Runs for one base run."""
@@ -57,6 +58,6 @@ def _by_messages(links: list[tuple[str, int]], numbers: RandomNumbers) -> tuple[
 def is_interesting(link: str) -> bool:
     """Whether a link matters to controllers: not one between brokers, or of a client."""
     one, _, other = link.partition(">")
-    if one.startswith(("producer", "consumer")) or other.startswith(("producer", "consumer")):
+    if is_client(one) or is_client(other):
         return False
-    return not (one.startswith("broker") and other.startswith("broker"))
+    return not (is_broker(one) and is_broker(other))

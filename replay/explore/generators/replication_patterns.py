@@ -6,9 +6,10 @@ from typing import Final
 
 from controller.core.topic_configs import UNCLEAN
 from replay.explore.generators.acts import OUTAGE_MS, ActMaker
-from replay.explore.generators.faults import SURVIVES_PERCENT, ZOOKEEPER
+from replay.explore.generators.faults import SURVIVES_PERCENT
 from replay.explore.generators.scenarios import LAG_TIME
 from replay.explore.numbers import RandomNumbers
+from replay.names import broker_name
 from replay.world.inputs import (
     ChangeTopicConfig,
     DeleteControllerZnode,
@@ -21,6 +22,7 @@ from replay.world.inputs import (
     StopBroker,
     Target,
 )
+from replay.world.processes import ZOOKEEPER
 from replay.world.scenario import Scenario
 
 _SLOW_MS: Final = (30, 100, 300, 1_000, 3_000)
@@ -75,7 +77,7 @@ class ReplicationPatterns:
         if partition is None:
             return []
         returning, leading = partition[2][:2]
-        follower = f"broker {returning}"
+        follower = broker_name(returning)
         down_ms = numbers.choice((500, 2_000, 4_000))
         start_ms = at_ms + down_ms
         if numbers.chance(70):
@@ -83,7 +85,7 @@ class ReplicationPatterns:
         else:
             held_ms = start_ms + _FETCHES_AFTER_MS - numbers.choice((0, 1, 2, 5, 30))
             late_ms = numbers.choice((50, 300, 1_500))
-            late = HoldLink(held_ms, f"broker {leading}", follower, late_ms, accepts=True)
+            late = HoldLink(held_ms, broker_name(leading), follower, late_ms, accepts=True)
         lost_ms = start_ms + _FETCHES_AFTER_MS + numbers.choice((5, 10, 20, 60, 200))
         ends = self._acts.crash(at_ms, returning, down_ms)
         if numbers.chance(50):
@@ -103,13 +105,13 @@ class ReplicationPatterns:
         shrinks_ms = begin_ms + self._lag_ms
         held_ms = self._lag_ms + numbers.choice((2_000, 6_000, 20_000))
         made: list[Input] = [
-            HoldLink(begin_ms, f"broker {follower}", f"broker {leader}", held_ms, True)
+            HoldLink(begin_ms, broker_name(follower), broker_name(leader), held_ms, True)
         ]
         if numbers.chance(80):
             late_ms = self._lag_ms // 2 + numbers.choice((1_000, 4_000, 12_000))
             receivers = [*self._controllers, ZOOKEEPER] if numbers.chance(30) else self._controllers
             made += [
-                HoldLink(shrinks_ms - 100, f"broker {leader}", one, late_ms, True)
+                HoldLink(shrinks_ms - 100, broker_name(leader), one, late_ms, True)
                 for one in receivers
             ]
         fails_ms = shrinks_ms + numbers.choice((100, 1_000, self._lag_ms // 2 + 500))
@@ -133,10 +135,10 @@ class ReplicationPatterns:
         answers_ms = joins_ms - numbers.choice((0, 5, 30, 200))
         made: list[Input] = [StopBroker(at_ms, follower, 0)]
         made += [
-            HoldLink(answers_ms, one, f"broker {leader}", late_ms, True)
+            HoldLink(answers_ms, one, broker_name(leader), late_ms, True)
             for one in (*self._controllers, ZOOKEEPER)
         ]
-        made.append(HoldLink(behind_ms, f"broker {follower}", f"broker {leader}", late_ms, True))
+        made.append(HoldLink(behind_ms, broker_name(follower), broker_name(leader), late_ms, True))
         for place, other in enumerate(one for one in partition[2] if one != follower):
             outage_ms = numbers.choice(OUTAGE_MS)
             made += self._acts.crash(fail_ms + 10 * place, other, outage_ms)
@@ -155,7 +157,7 @@ class ReplicationPatterns:
             # The leader's request for its new replicas arrives when the writes are held.
             made: list[Input] = [
                 Reassign(at_ms, (self._acts.target(topic, number),)),
-                HoldLink(at_ms, f"broker {leader}", process, ms, accepts=True),
+                HoldLink(at_ms, broker_name(leader), process, ms, accepts=True),
             ]
             held_ms = at_ms + numbers.between(30, ms)
         else:
@@ -239,6 +241,6 @@ class ReplicationPatterns:
         stop = StopBroker(joined_ms, follower, numbers.choice(_SLOW_MS), numbers.choice(_CLOSES_MS))
         held_ms = joined_ms - at_ms + numbers.choice((100, 500, 1_000))
         held = [
-            HoldLink(at_ms, f"broker {leader}", one, held_ms, True) for one in self._controllers
+            HoldLink(at_ms, broker_name(leader), one, held_ms, True) for one in self._controllers
         ]
         return [joins, *held, stop]

@@ -10,6 +10,7 @@ from replay.explore.generators.attempt import Attempts
 from replay.explore.numbers import RandomNumbers
 from replay.world.inputs import Input, LagZooKeeper
 from replay.world.network import Delivery
+from replay.world.processes import ADMIN, ZOOKEEPER, is_broker
 from replay.world.scheduler import MS
 
 RUNS: Final = 12
@@ -35,9 +36,9 @@ def request_times(deliveries: list[Delivery]) -> list[tuple[str, int]]:
     found: dict[tuple[str, int], None] = {}
     for one in deliveries:
         sender, _, receiver = one.link.partition(">")
-        if receiver == "zookeeper" and not sender.startswith("admin"):
+        if receiver == ZOOKEEPER and sender != ADMIN:
             found[sender, one.at_us // MS] = None
-    return [moment for moment in found for _ in range(1 if moment[0].startswith("broker") else 3)]
+    return [moment for moment in found for _ in range(1 if is_broker(moment[0]) else 3)]
 
 
 def lags(reads: list[tuple[str, int]], numbers: RandomNumbers) -> list[Input]:

@@ -11,9 +11,9 @@ from replay.world.ensemble.protocol import CloseSession, ConnectRequest, Ping, R
 from replay.world.messages import ControllerRequest, ControllerResponse, ControlRequest
 from replay.world.network import Delivery
 from replay.world.paths import parent_of
+from replay.world.processes import ZOOKEEPER, is_controller
 from replay.world.requests import AddWatch, Multi, MultiRead, RemoveWatches, Request, SetWatches
 
-_CONTROLLERS: Final = ("refold ", "stock ")
 _BEGIN_OF_CONNECT_REQUEST: Final = bytes(4)
 _PING_REPLY: Final = (-2).to_bytes(4, signed=True)
 
@@ -30,13 +30,13 @@ class MessageSubjects:
         heartbeat, and of nothing between brokers and clients."""
         _, _, receiver = one.link.partition(">")
         message = one.message
-        if receiver == "zookeeper":
+        if receiver == ZOOKEEPER:
             requests = list(self._requests(one))
             if not any(not isinstance(each, Ping) for each in requests):
                 return False
             self._of[one.id] = _of_requests(requests)
             return True
-        if receiver.startswith(_CONTROLLERS):
+        if is_controller(receiver):
             return not (isinstance(message, bytes) and message[4:8] == _PING_REPLY)
         return isinstance(message, ControlRequest | ControllerResponse)
 

@@ -7,6 +7,7 @@ from controller.core.values import Assignment
 from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
 from replay.names import partition_name
+from replay.world.processes import is_controller
 
 
 class _Move:
@@ -39,7 +40,7 @@ class _MoveInvariant(Invariant):
     def assignment_written(self, write: AssignmentWrite) -> None:
         key = (*write.name, write.topic.czxid)
         before, after = write.before, write.after
-        if before is not None and not self.known.is_controller(write.process):
+        if before is not None and not is_controller(write.process):
             return
         move = self._moves.get(key)
         knows_order = self.known.restores_order(write.process)
@@ -95,7 +96,7 @@ class CancellationRestores(_MoveInvariant):
     )
 
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:
-        if path.startswith(f"{znodes.REASSIGNMENTS}/") and not self.known.is_controller(process):
+        if path.startswith(f"{znodes.REASSIGNMENTS}/") and not is_controller(process):
             for (topic, number, _), move in self._moves.items():
                 if path == znodes.reassignment_path(topic, number):
                     move.knows_order = False

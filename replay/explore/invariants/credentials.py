@@ -12,6 +12,7 @@ from controller.core.error_codes import NONE
 from controller.core.user_configs import MECHANISMS
 from replay.explore.invariants.invariant import Invariant, Report
 from replay.explore.invariants.known_cluster import KnownCluster
+from replay.world.processes import is_controller
 
 Changes = dict[str, str | None]
 """The new credentials of a user, by the name of the mechanism; None: deleted."""
@@ -51,7 +52,7 @@ class CredentialsAsRequested(Invariant):
     def user_written(
         self, path: str, before: dict[str, str], after: dict[str, str], process: str
     ) -> None:
-        if not self.known.is_controller(process):
+        if not is_controller(process):
             if process:
                 self._written_by_tools[path] = None
             return

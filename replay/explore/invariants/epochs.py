@@ -11,7 +11,8 @@ from replay.explore.invariants.invariant import (
     StateWrite,
 )
 from replay.explore.invariants.known_cluster import KnownCluster
-from replay.names import partition_name
+from replay.names import broker_name, partition_name
+from replay.world.processes import id_in, is_controller
 
 
 class ControllerEpochsForward(Invariant):
@@ -39,7 +40,7 @@ class ControllerEpochsForward(Invariant):
         before = self._accepted.get(key, -1)
         if epoch < before:
             self.violated(
-                f"broker {applied.broker}",
+                broker_name(applied.broker),
                 f"accepted a request with controller epoch {epoch} after controller epoch {before}",
             )
         self._accepted[key] = epoch
@@ -59,12 +60,12 @@ class EpochRaisedByOwner(Invariant):
         self._raised_by = ""
 
     def epoch_written(self, before: int, after: int, process: str) -> None:
-        if after > before and process.startswith(("refold ", "stock ")):
+        if after > before and is_controller(process):
             self._raised_by = process
 
     def transaction_ended(self) -> None:
         process, self._raised_by = self._raised_by, ""
-        if process and process.rpartition(" ")[2] != str(self.known.controller):
+        if process and id_in(process) != self.known.controller:
             self.violated(
                 CONTROLLER_EPOCH,
                 f"{process} increased the epoch to {self.known.epoch}; /controller has the id "
@@ -138,14 +139,14 @@ class RequestsCarryEpochs(Invariant):
             )
         if broker_epoch not in self.known.broker_epochs.get(broker, {}):
             self.violated(
-                f"broker {broker}",
+                broker_name(broker),
                 f"{process} sends a request with broker epoch {broker_epoch}, which the broker has "
                 "not had",
             )
         before = self._sent.get((process, epoch, broker), broker_epoch)
         if broker_epoch < before:
             self.violated(
-                f"broker {broker}",
+                broker_name(broker),
                 f"{process} sends a request with broker epoch {broker_epoch} after {before}",
             )
         self._sent[process, epoch, broker] = broker_epoch

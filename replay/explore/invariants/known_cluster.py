@@ -19,6 +19,7 @@ from controller.core.znodes import Name, ReplicaDeletion
 from controller.core.znodes.schema import parse_natural
 from replay.explore.invariants.losses import Losses
 from replay.parsed_znodes import parsed_entries, parsed_request
+from replay.world.processes import is_refold
 
 ADMIN: Final = "/admin/"
 
@@ -231,16 +232,11 @@ class KnownCluster(ProcessQueries):
     @staticmethod
     def is_refold(process: str) -> bool:
         """Whether a process is a refold."""
-        return process.startswith("refold ")
+        return is_refold(process)
 
     def may_elect_uncleanly(self, name: Name) -> bool:
         """Whether an unclean election of a partition has been allowed or requested."""
         return "" in self.allows_unclean or name[0] in self.allows_unclean
-
-    @staticmethod
-    def is_controller(process: str) -> bool:
-        """Whether a process is a controller."""
-        return process.startswith(("refold ", "stock "))
 
     def topic_of(self, name: Name) -> KnownTopic | None:
         """The topic of a partition."""

@@ -9,6 +9,7 @@ from controller.core.error_codes import NONE
 from controller.core.errors import ZnodeError
 from replay.explore.invariants.invariant import Invariant, Report
 from replay.explore.invariants.known_cluster import KnownCluster
+from replay.world.processes import is_broker, is_controller
 
 
 class ProducerIdsUnique(Invariant):
@@ -32,9 +33,9 @@ class ProducerIdsUnique(Invariant):
             self._give(process, range(response.start, response.start + response.length))
 
     def producer_ids_written(self, data: bytes | None, process: str) -> None:
-        if not process or self.known.is_controller(process):
+        if not process or is_controller(process):
             return
-        block = _block(data) if process.startswith("broker ") else None
+        block = _block(data) if is_broker(process) else None
         if block is None:
             self._is_changed_by_tool = True
         else:

@@ -13,7 +13,7 @@ from controller.core.znodes import Name, ReplicaDeletion
 from replay.explore.invariants.cluster_view import CachedPartition, SimulationView
 from replay.explore.invariants.invariant import Invariant, Report
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
-from replay.names import partition_name
+from replay.names import broker_name, partition_name
 from replay.parsed_znodes import is_request
 from replay.subjects import subject_of
 
@@ -200,10 +200,10 @@ class IsrsFull(Recovery):
             if broker in known.unregistered_by_tools:
                 continue
             if broker not in known.brokers:
-                yield f"broker {broker}", "runs and is not registered"
+                yield broker_name(broker), "runs and is not registered"
             elif view.broker_epoch(broker) != known.brokers[broker]:
                 has = f"is registered with broker epoch {known.brokers[broker]}"
-                yield f"broker {broker}", f"{has}, and takes it for {view.broker_epoch(broker)}"
+                yield broker_name(broker), f"{has}, and takes it for {view.broker_epoch(broker)}"
         for name, assignment in known.recoverable():
             state = known.states.get(name)
             if state is None or known.is_assigned_by_tool(name):
@@ -360,7 +360,7 @@ class StraysDeleted(Recovery):
             is_other = topic is None or (None not in (topic.id, topic_id) and topic.id != topic_id)
             if is_other or assignment is None or broker not in assignment.replicas:
                 yield (
-                    f"broker {broker}",
+                    broker_name(broker),
                     f"has a replica of {partition_name(*name)}, which is not its",
                 )
 
@@ -399,7 +399,7 @@ class MetadataCurrent(Recovery):
             for name in metadata:
                 epochs = self._deleted.get(name[0], {})
                 if name[0] not in known.topics and epochs.get(broker) == known.brokers[broker]:
-                    yield f"broker {broker}", f"{partition_name(*name)}: its topic does not exist"
+                    yield broker_name(broker), f"{partition_name(*name)}: its topic does not exist"
             for name, state in known.states.items():
                 if name[0] not in known.topics or known.is_beyond_recovery(name[0]):
                     continue
@@ -412,7 +412,7 @@ class MetadataCurrent(Recovery):
                 found = metadata.get(name)
                 if found != expected:
                     yield (
-                        f"broker {broker}",
+                        broker_name(broker),
                         f"{partition_name(*name)}: has {found}, not {expected}",
                     )
 
@@ -423,4 +423,4 @@ class MetadataCurrent(Recovery):
         expected = set(self.known.brokers) - controller
         if found != expected:
             text = f"knows the live brokers {sorted(found)}, not {sorted(expected)}"
-            yield f"broker {broker}", text
+            yield broker_name(broker), text

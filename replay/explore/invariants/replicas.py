@@ -14,6 +14,7 @@ from replay.explore.invariants.invariant import (
 )
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
 from replay.names import broker_named, partition_name
+from replay.world.processes import is_controller
 
 
 class IsrWithinAssignment(Invariant):
@@ -67,7 +68,7 @@ class IsrWithinAssignment(Invariant):
         if known.is_kafka(write.process):
             removed += before
         overwritten: tuple[int, ...] = ()
-        if not known.is_controller(write.process):
+        if not is_controller(write.process):
             overwritten = self._overwritten.get(write.name, ()) + before
         for replicas, those in ((removed, self._removed), (overwritten, self._overwritten)):
             left = dict.fromkeys(replicas)

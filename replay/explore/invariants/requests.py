@@ -9,15 +9,12 @@ from controller.core.values import UNKNOWN_BROKER_EPOCH
 from controller.core.znodes import Name
 from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
-from replay.names import partition_name
+from replay.names import broker_name, partition_name
 from replay.parsed_znodes import is_request, parsed_entries, parsed_request
+from replay.world.processes import is_controller
 
 _DELETIONS = f"{znodes.DELETE_TOPICS}/"
 _ENTRIES = (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA)
-
-
-def _is_controller(process: str) -> bool:
-    return process.startswith(("refold ", "stock "))
 
 
 class AnsweredOnce(Invariant):
@@ -50,7 +47,7 @@ class EarlierRunsRefused(Invariant):
         is_earlier = known is None or broker_epoch < known
         if is_earlier and broker_epoch != UNKNOWN_BROKER_EPOCH:
             self.violated(
-                f"broker {broker}",
+                broker_name(broker),
                 f"{process} granted a request with broker epoch {broker_epoch}, and knows the "
                 f"broker epoch {known}",
             )
@@ -81,7 +78,7 @@ class DeletionsKept(Invariant):
             return
         marked = self._marked.pop(path, None)
         is_kept = topic is not None and topic.czxid == marked
-        if not _is_controller(process) or self.known.is_kafka(process):
+        if not is_controller(process) or self.known.is_kafka(process):
             return
         if is_kept and self.known.deletes_topics(process):
             self.violated(path, f"{process} deleted the znode, and the topic still exists")
@@ -150,7 +147,7 @@ class RequestsKept(Invariant):
         self._removed: list[tuple[str, Name, _Entry, str]] = []
 
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:
-        needs_entry = _is_controller(process)
+        needs_entry = is_controller(process)
         if path in _ENTRIES:
             found = parsed_entries(path, data)
         elif is_request(path):
@@ -175,7 +172,7 @@ class RequestsKept(Invariant):
                 after[name] = entry
         if after:
             self._entries[path] = after
-        if _is_controller(process) and not self.known.is_kafka(process):
+        if is_controller(process) and not self.known.is_kafka(process):
             for name, entry in before.items():
                 if after.get(name) is not entry:
                     self._removed.append((path, name, entry, process))

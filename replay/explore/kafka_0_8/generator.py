@@ -13,7 +13,7 @@ from controller.kafka_0_8 import znodes
 from replay.explore.generators.faults import FaultMaker
 from replay.explore.generators.scenarios import NAMES
 from replay.explore.numbers import RandomNumbers
-from replay.world.admin import ADMIN
+from replay.names import broker_name
 from replay.world.inputs import (
     CrashBroker,
     CreateTopic,
@@ -31,6 +31,7 @@ from replay.world.inputs import (
     WriteZnode,
 )
 from replay.world.kafka_0_8.networked.inputs import AddBrokers, Input08, RemoveBrokers
+from replay.world.processes import ADMIN, ZOOKEEPER
 from replay.world.scenario import BrokerSpec, Load, Scenario, TopicSpec
 
 _ACTIVE_MS: Final = 18_000
@@ -199,12 +200,12 @@ class _Maker:
         begins: tuple[Input08, ...] = (
             StopBroker(at_ms, follower, 0),
             CrashBroker(at_ms, follower, restart_after_ms=0),
-            ExpireSession(at_ms, f"broker {follower}"),
+            ExpireSession(at_ms, broker_name(follower)),
         )
         dies_ms = at_ms + numbers.choice((1_000, 1_050, 1_300, 1_600, 2_500))
         made = [numbers.choice(begins), self._end(dies_ms, leader)]
         if numbers.chance(50):
-            one, other = f"broker {leader}", f"broker {follower}"
+            one, other = broker_name(leader), broker_name(follower)
             made.insert(0, CutConnection(max(0, at_ms - 1), one, other, 3_000))
         return made
 
@@ -224,7 +225,7 @@ class _Maker:
         broker = numbers.choice(self._brokers)
         down_ms = numbers.choice((700, 2_000, 5_000, 9_000))
         made: list[Input08] = [
-            PauseProcess(at_ms, f"broker {broker}", down_ms)
+            PauseProcess(at_ms, broker_name(broker), down_ms)
             if numbers.chance(30)
             else CrashBroker(at_ms, broker, restart_after_ms=down_ms)
         ]
@@ -242,11 +243,11 @@ class _Maker:
         for _ in range(numbers.between(1, 2)):
             later_ms = self._time_after(at_ms)
             if numbers.chance(40):
-                made.append(LoseReply(later_ms, f"broker {leader}", numbers.chance(60)))
+                made.append(LoseReply(later_ms, broker_name(leader), numbers.chance(60)))
             elif numbers.chance(50):
                 made.append(self._end(later_ms, leader))
             else:
-                made.append(ExpireSession(later_ms, f"broker {leader}"))
+                made.append(ExpireSession(later_ms, broker_name(leader)))
         if numbers.chance(40):
             again = Target(topic, number, self._replicas())
             made.append(Reassign(at_ms + numbers.choice((1_500, 4_000)), (again,)))
@@ -259,14 +260,14 @@ class _Maker:
         leader, follower = replicas[0], replicas[-1]
         down_ms = numbers.choice((300, 5_500, 9_000))
         slow: tuple[Input08, ...] = (
-            HoldLink(at_ms, f"broker {follower}", f"broker {leader}", down_ms),
-            HoldLink(at_ms, f"broker {leader}", f"broker {follower}", down_ms),
+            HoldLink(at_ms, broker_name(follower), broker_name(leader), down_ms),
+            HoldLink(at_ms, broker_name(leader), broker_name(follower), down_ms),
             CrashBroker(at_ms, follower, restart_after_ms=down_ms),
-            CutConnection(at_ms, f"broker {leader}", f"broker {follower}", down_ms),
+            CutConnection(at_ms, broker_name(leader), broker_name(follower), down_ms),
         )
         made = [numbers.choice(slow)]
         lost_ms = at_ms if numbers.chance(70) else at_ms + down_ms
-        made.append(LoseReply(lost_ms, f"broker {leader}", numbers.chance(50)))
+        made.append(LoseReply(lost_ms, broker_name(leader), numbers.chance(50)))
         if numbers.chance(70):
             made.append(self._end(at_ms + numbers.between(4_000, 8_500), leader))
         return made
@@ -283,16 +284,16 @@ class _Maker:
         again_ms = joins_ms + numbers.choice((30, 100, 300))
         return [
             StopBroker(at_ms, follower, down_ms),
-            HoldLink(joins_ms, f"broker {leader}", "zookeeper", hold_ms),
+            HoldLink(joins_ms, broker_name(leader), ZOOKEEPER, hold_ms),
             CrashBroker(again_ms, follower, restart_after_ms=0),
-            CutConnection(again_ms, f"broker {leader}", f"broker {follower}", 3_000),
+            CutConnection(again_ms, broker_name(leader), broker_name(follower), 3_000),
             self._end(joins_ms + hold_ms + numbers.choice((50, 100, 300)), leader),
         ]
 
     def trouble_of_sessions(self, at_ms: int) -> list[Input08]:
         """A broker loses its session, once or twice; its ephemeral znodes stay, a reply is lost."""
         numbers = self._numbers
-        process = f"broker {numbers.choice(self._brokers)}"
+        process = broker_name(numbers.choice(self._brokers))
         made: list[Input08] = [ExpireSession(at_ms, process)]
         if numbers.chance(70):
             late_ms = numbers.choice((100, 3_000, 9_000, 20_000))
@@ -308,15 +309,15 @@ class _Maker:
         ZooKeeper until its session has ended. Producers can still reach it."""
         numbers = self._numbers
         replicas = self._replicas_of_some_partition()
-        leader = f"broker {replicas[0]}"
+        leader = broker_name(replicas[0])
         alone_ms = numbers.choice((9_000, 14_000))
         made: list[Input08] = []
         for follower in replicas[1:]:
-            made.append(HoldLink(at_ms, leader, f"broker {follower}", alone_ms))
-            made.append(HoldLink(at_ms, f"broker {follower}", leader, alone_ms))
+            made.append(HoldLink(at_ms, leader, broker_name(follower), alone_ms))
+            made.append(HoldLink(at_ms, broker_name(follower), leader, alone_ms))
         removes_ms = at_ms + int(_BROKER_SETTINGS["replica.lag.time.max.ms"])
         lost_ms = removes_ms + numbers.between(-500, 2_500)
-        made.append(CutConnection(lost_ms, leader, "zookeeper", numbers.choice((4_000, 9_000))))
+        made.append(CutConnection(lost_ms, leader, ZOOKEEPER, numbers.choice((4_000, 9_000))))
         if numbers.chance(60):
             made.append(ExpireSession(lost_ms + numbers.choice(_NEAR_MS), leader))
         return made
@@ -331,9 +332,9 @@ class _Maker:
             paused, elected = numbers.sample(others, 2)
             elected_ms = at_ms + numbers.choice((0, 1_000)) + numbers.between(0, 12)
             pause_ms = numbers.choice((2_000, 4_500))
-            made.append(PauseProcess(elected_ms, f"broker {paused}", pause_ms))
+            made.append(PauseProcess(elected_ms, broker_name(paused), pause_ms))
             ends_ms = elected_ms + numbers.between(200, pause_ms)
-            made.append(ExpireSession(ends_ms, f"broker {elected}"))
+            made.append(ExpireSession(ends_ms, broker_name(elected)))
         return made
 
     def created_again_unseen(self, at_ms: int) -> list[Input08]:
@@ -345,16 +346,16 @@ class _Maker:
         if topic in self._topics:
             assignment = self._topics[topic]
             replicas = numbers.choice(assignment)
-            leader, follower = f"broker {replicas[0]}", f"broker {replicas[-1]}"
+            leader, follower = broker_name(replicas[0]), broker_name(replicas[-1])
             lag_ms = int(_BROKER_SETTINGS["replica.lag.time.max.ms"])
             held_ms = at_ms + lag_ms + numbers.between(-1_500, 1_500)
             made: list[Input08] = [HoldLink(at_ms, follower, leader, lag_ms + 5_000)]
-            made.append(HoldLink(held_ms, "zookeeper", leader, hold_ms))
+            made.append(HoldLink(held_ms, ZOOKEEPER, leader, hold_ms))
         else:
             assignment = (self._replicas(),)
             held_ms = at_ms + numbers.between(2, 12)
             made = [CreateTopic(at_ms, topic, assignment)]
-            made.append(HoldLink(held_ms, f"broker {assignment[0][0]}", "zookeeper", hold_ms))
+            made.append(HoldLink(held_ms, broker_name(assignment[0][0]), ZOOKEEPER, hold_ms))
         deleted_ms = held_ms + numbers.choice((20, 100, 300))
         created_ms = deleted_ms + numbers.choice((10, 50, 200))
         if numbers.chance(50):

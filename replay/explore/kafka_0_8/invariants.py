@@ -21,7 +21,7 @@ from replay.explore.invariants.records import AcknowledgedRecordsKept, ReadRecor
 from replay.explore.invariants.recovery import IsrsFull, Missing, PartitionsLed, Recovery
 from replay.explore.invariants.replicas import AssignedReplicasKept, IsrWithinAssignment
 from replay.explore.kafka_0_8.known_cluster import KnownCluster08
-from replay.names import partition_name
+from replay.names import broker_name, partition_name
 from replay.world.kafka_0_8.broker_process import Step
 from replay.world.scheduler import SECOND
 
@@ -172,7 +172,7 @@ class QueuesDrained(Recovery):
         for broker in self.view.running_brokers():
             queue = self.known.queues.get(broker)
             if queue:
-                yield f"broker {broker}", f"has {len(queue)} requests, first {next(iter(queue))}"
+                yield broker_name(broker), f"has {len(queue)} requests, first {next(iter(queue))}"
 
 
 class MovesEnded(Recovery):
@@ -213,7 +213,7 @@ class ReplicasClosed(Recovery):
             is_assigned = assignment is not None and broker in assignment.replicas
             is_discarded = (broker, name) in self.known.discarded
             if not is_assigned and not is_discarded and self.view.is_live(broker, name):
-                yield f"broker {broker}", f"has a log of {partition_name(*name)}, which is not its"
+                yield broker_name(broker), f"has a log of {partition_name(*name)}, which is not its"
 
 
 class ReplicasEqual(Recovery):
@@ -285,7 +285,7 @@ class ProducersAnswered(Recovery):
             if self.now_us() - since_us > _WAITS_US_MAX:
                 at_s = since_us / SECOND
                 text = f"has not responded to produce request {request}, received at {at_s:.3f} s"
-                yield f"broker {broker}", text
+                yield broker_name(broker), text
 
 
 ALWAYS: Final[tuple[type[Invariant], ...]] = (

@@ -17,7 +17,7 @@ from controller.kafka_0_8.znodes import StateChange
 from replay.explore.invariants.invariant import AssignmentWrite, StateWrite
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
 from replay.explore.kafka_0_8.losses import Losses08
-from replay.world.admin import ADMIN
+from replay.world.processes import ADMIN, is_broker
 from replay.world.tree import Znode
 from replay.world.zookeeper import Changes, ZooKeeper
 
@@ -47,7 +47,7 @@ class KnownCluster08(KnownCluster):
     @staticmethod
     def is_refold(process: str) -> bool:
         """Whether a process writes assignments: the leaders do."""
-        return process.startswith("broker ")
+        return is_broker(process)
 
     def is_of_earlier_topic(self, name: Name, leader_epoch: int) -> bool:
         """Whether a leader epoch is one of an earlier topic of the same name, or there is no such

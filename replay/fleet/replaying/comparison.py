@@ -336,7 +336,7 @@ def _compare_with_stock_controllers(reader: LogReader, answered: FoldResult) -> 
 
 
 def _disagreement(one: Disagreement, time_ns: int) -> FoundDivergence:
-    cause, _, rule = one.cause.partition(": ")
+    event, rule = one.event_and_rule
     what = _WHAT[one.verdict]
     states = [state for path in one.paths if (state := znodes.partition_of_state(path)) is not None]
     return FoundDivergence(
@@ -348,7 +348,7 @@ def _disagreement(one: Disagreement, time_ns: int) -> FoundDivergence:
         seq=one.seq,
         time_ns=time_ns,
         event="",
-        cause=cause,
+        cause=event,
         partitions=tuple(partition_name(topic, partition) for topic, partition in states),
         differences=(),
         details=one.differences,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from replay.world.broker.context import process_of
+from replay.names import broker_name
 from replay.world.broker.control_requests import Replicas
 from replay.world.broker.disk import Disk
 from replay.world.broker.producer_ids import Route
@@ -21,7 +21,7 @@ class Broker:
 
     def __init__(self, spec: BrokerSpec, environment: BrokerEnvironment) -> None:
         self.id = spec.id
-        self.process = process_of(spec.id)
+        self.process = broker_name(spec.id)
         self.disk = Disk()
         self._spec = spec
         self._environment = environment

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from controller.core.commands import UpdateMetadataPartition, UpdateMetadataRequest
 from controller.core.values import LEADER_DURING_DELETE, NO_BROKER, NO_EPOCH, Broker
+from replay.names import broker_name
 from replay.world.broker.settings import LISTENER, BrokerSettings
 from replay.world.network import Network
 from replay.world.observer import Name, Observer
@@ -70,7 +71,7 @@ class BrokerContext:
         min_isr: MinIsr = lambda topic: None,
     ) -> None:
         self.id = id
-        self.process = process_of(id)
+        self.process = broker_name(id)
         self.clock = clock
         self.network = network
         self.settings = settings
@@ -85,8 +86,3 @@ class BrokerContext:
         """min.insync.replicas of a topic."""
         configured = self._min_isr(topic)
         return self.settings.min_isr if configured is None else configured
-
-
-def process_of(broker: int) -> str:
-    """The process of a broker."""
-    return f"broker {broker}"

@@ -10,8 +10,9 @@ from collections.abc import Container
 
 from controller.core import error_codes as codes
 from controller.core.values import NO_EPOCH
+from replay.names import broker_name
 from replay.world.broker import messages
-from replay.world.broker.context import BrokerContext, process_of
+from replay.world.broker.context import BrokerContext
 from replay.world.broker.messages import (
     EpochEnd,
     EpochEnds,
@@ -148,7 +149,7 @@ class Fetcher:
                 context.clock,
                 context.network,
                 context.process,
-                process_of(self._leader),
+                broker_name(self._leader),
                 self._receive_response,
                 self._end_session,
                 context.settings.socket_timeout_us,

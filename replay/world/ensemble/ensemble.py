@@ -17,7 +17,6 @@ from replay.world.ensemble.member import Member
 from replay.world.ensemble.protocol import (
     NO_PASSWORD,
     NO_SESSION,
-    ZOOKEEPER,
     CloseSession,
     ConnectRequest,
     ConnectResponse,
@@ -28,6 +27,7 @@ from replay.world.ensemble.protocol import (
 from replay.world.ensemble.sessions import TICK_MS, Session, Sessions, negotiate_timeout
 from replay.world.ensemble.transactions import Transaction
 from replay.world.network import ConnectionSide, Network
+from replay.world.processes import ZOOKEEPER
 from replay.world.requests import Multi, Reply, Write
 from replay.world.scheduler import MS, WALL_START_MS, Scheduler
 from replay.world.zookeeper import ZooKeeper

@@ -11,9 +11,6 @@ from msgspec import Struct
 from controller.core.events import WatchFired
 from replay.world.requests import Reply, Request
 
-ZOOKEEPER: Final = "zookeeper"
-"""The process of the ensemble."""
-
 NO_SESSION: Final = 0
 NO_PASSWORD: Final = bytes(16)
 

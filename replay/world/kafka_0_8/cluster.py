@@ -63,6 +63,7 @@ from controller.kafka_0_8.events import (
 from controller.kafka_0_8.state import Name
 from replay.world.kafka_0_8.broker_process import BrokerProcess, Record
 from replay.world.outcomes import carry_out, without_reply
+from replay.world.processes import ZOOKEEPER
 from replay.world.requests import Exists, GetChildren, GetData, Multi
 from replay.world.scheduler import WALL_START_MS
 from replay.world.zookeeper import ZooKeeper
@@ -370,7 +371,7 @@ class Cluster08:
         self._collect_watches()
         for outcome in outcomes:
             found = without_reply(outcome, CONNECTION_LOSS) if is_lost else outcome
-            self._deliver(process, "zookeeper", found)
+            self._deliver(process, ZOOKEEPER, found)
         if is_lost:
             self.lose_connection(process.id)
 

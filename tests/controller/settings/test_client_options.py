@@ -51,6 +51,29 @@ def test_login_of_the_jaas_configuration_is_read(tmp_path: Path, quote: str) -> 
     }
 
 
+@pytest.mark.parametrize(
+    ("protocol", "has_tls", "has_login"),
+    [
+        ("PLAINTEXT", False, False),
+        ("SSL", True, False),
+        ("SASL_PLAINTEXT", False, True),
+        ("SASL_SSL", True, True),
+    ],
+)
+def test_protocol_decides_whether_tls_and_login_are_used(
+    tmp_path: Path, protocol: str, has_tls: bool, has_login: bool
+) -> None:
+    file = given(
+        tmp_path,
+        security_protocol=protocol,
+        sasl_mechanism="SCRAM-SHA-256",
+        sasl_jaas_config=f"{LOGIN} username=me password=secret;",
+    )
+    options = client_options(file, "--command-config")
+    assert options["security_protocol"] == protocol
+    assert ("ssl_context" in options, "sasl_mechanism" in options) == (has_tls, has_login)
+
+
 def test_tls_options_are_read(tmp_path: Path) -> None:
     file = given(tmp_path, security_protocol="SSL", ssl_endpoint_identification_algorithm="")
     context = client_options(file, "--command-config")["ssl_context"]

@@ -1,9 +1,10 @@
 """Decisions that depend on requests without a log line are not judged."""
 
+from replay.agreement.cause import NO_CAUSE, FoldCause
 from replay.agreement.results import AgreementResult, Divergence
 from replay.agreement.unjudged_divergences import BrokersWithLogs, leave_unjudged
 
-CAUSE = "AlterPartitionReassignments: reassignment"
+CAUSE = FoldCause("AlterPartitionReassignments", "reassignment")
 
 
 def divergence(seq: int, **changes: object) -> Divergence:
@@ -18,7 +19,7 @@ def divergence(seq: int, **changes: object) -> Divergence:
         "epoch": 4,
         "paths": ("/brokers/topics/t",),
         "differences": (),
-        "cause": "BrokerChange: broker failure",
+        "cause": FoldCause("BrokerChange", "broker failure"),
         "explained": "",
         "controller": 1,
     }
@@ -28,7 +29,7 @@ def divergence(seq: int, **changes: object) -> Divergence:
 def judged(*divergences: Divergence, logs: frozenset[int] = frozenset()) -> AgreementResult:
     """The result without what is not judged. One decision more agrees."""
     result = AgreementResult(source="log")
-    result.count("election", "", "agreed")
+    result.count("election", NO_CAUSE, "agreed")
     for one in divergences:
         side = result if one.subject == "decision" else result.requests
         side.count(one.kind, one.cause, one.verdict)
@@ -69,3 +70,10 @@ def test_decision_is_judged_if_the_controller_has_a_request_log() -> None:
 
 def test_decision_with_another_cause_is_judged() -> None:
     assert judged(divergence(5)).missing == 1
+
+
+def test_rule_with_the_name_of_an_unseen_event_is_judged() -> None:
+    cause = FoldCause("BrokerChange", f"{CAUSE}")
+    result = judged(divergence(5, cause=cause))
+    assert (result.missing, result.unjudged) == (1, 0)
+    assert result.by_rule["AlterPartitionReassignments: reassignment"].missing == 1

@@ -105,7 +105,8 @@ def test_divergence_in_json_has_both_sides_the_cause_and_preceding_records(
         json.loads(one or "")["leader"] for one in (corruption.before, corruption.after)
     )
     assert difference == f"{corruption.path}: leader {before}, Kafka {after}"
-    assert at["cause"]
+    event, _, rule = at["cause"].partition(": ")
+    assert (event, result["by_rule"][rule]["differs"]) == ("Startup", 1)
     assert at["between"]
     assert at["explained"] == ""
     assert result["differs"] + result["missing"] + result["extra"] > 0

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from replay.world.cluster import Cluster
-from replay.world.ensemble.protocol import ZOOKEEPER
 from replay.world.inputs import CrashBroker, CutConnection, Input
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
 from replay.world.observer import AcknowledgedRecord
+from replay.world.processes import ZOOKEEPER
 from replay.world.scheduler import SECOND
 from tools.design_comparison.meter import Measurements, Meter, measure
 from tools.design_comparison.scenarios import CUT_OFF, KILLED, scenario

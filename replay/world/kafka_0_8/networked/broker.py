@@ -44,8 +44,7 @@ from controller.kafka_0_8.events import (
     RecordsAppended,
 )
 from controller.kafka_0_8.state import NO_EPOCH, Partition
-from replay.names import partition_named
-from replay.world.broker.context import process_of
+from replay.names import broker_name, partition_named
 from replay.world.broker.peer import Peer
 from replay.world.broker.producer_ids import Route
 from replay.world.broker.settings import BrokerSettings
@@ -82,7 +81,7 @@ class NetworkedBroker:
 
     def __init__(self, configuration: BrokerConfiguration, environment: BrokerEnvironment) -> None:
         self.store = BrokerProcess(configuration)
-        self.process = process_of(configuration.broker_id)
+        self.process = broker_name(configuration.broker_id)
         self.client_reads = 0
         self._environment = environment
         self._run: _Run | None = None
@@ -373,7 +372,7 @@ class _Run:
                 self.clock,
                 self._environment.network,
                 self._process,
-                process_of(command.leader),
+                broker_name(command.leader),
                 lambda message: self._receive_fetch(leader, message),
                 lambda: self._fail_fetches(command.leader, leader),
                 self._environment.settings.socket_timeout_us,

@@ -25,6 +25,7 @@ from replay.agreement.broker_requests.sent_request import (
     agrees,
 )
 from replay.agreement.broker_requests.unknown_calls import UnknownCalls
+from replay.agreement.cause import FoldCause
 from tests.replay.agreement.broker_requests.samples import (
     by_broker,
     in_log,
@@ -336,8 +337,7 @@ def test_repeated_controlled_shutdown_explains_only_unchanged_requests() -> None
 
 def test_requests_of_unknown_partitions_are_unjudged_after_a_controlled_shutdown() -> None:
     """state-change.log has the partitions at level TRACE only."""
-    cause = "ControlledShutdown: controlled shutdown"
-    stop = replace(stopped(5), cause=cause)
+    stop = replace(stopped(5), cause=FoldCause("ControlledShutdown", "controlled shutdown"))
     again = [replace(one, seq=9, partitions=None, size=1) for one in (led(5), stopped(5))]
     unknown = UnknownCalls(since=0, shutdowns_since=0)
 
@@ -346,7 +346,7 @@ def test_requests_of_unknown_partitions_are_unjudged_after_a_controlled_shutdown
         return [one.request.kind for one in found.differences]
 
     assert missing(stop, *again) == []
-    assert missing(replace(stop, cause="TopicDeletion: topic deletion"), *again) == [
+    assert missing(replace(stop, cause=FoldCause("TopicDeletion", "topic deletion")), *again) == [
         LEADER_AND_ISR,
         STOP_REPLICA,
     ]

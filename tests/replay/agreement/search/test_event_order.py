@@ -15,6 +15,7 @@ from replay.agreement.assumptions import (
     ControllerStep,
     OpenChoice,
 )
+from replay.agreement.cause import NO_CAUSE, FoldCause
 from replay.agreement.conformance import ConformanceChecker
 from replay.agreement.logs.index import BrokerLogIndex
 from replay.agreement.results import AgreementResult, Divergence, result_of
@@ -191,8 +192,9 @@ IDS = (znodes.BROKER_IDS,)
 
 def divergence(seq: int, broker: int = 2, subject: str = "request") -> Divergence:
     kind = "UpdateMetadata" if subject == "request" else "partition_state"
+    cause = FoldCause("BrokerChange", "broker failure")
     return Divergence(
-        subject, "missing", kind, seq, 6, seq, broker, 1, IDS, (), "BrokerChange", "", CONTROLLER
+        subject, "missing", kind, seq, 6, seq, broker, 1, IDS, (), cause, "", CONTROLLER
     )
 
 
@@ -224,7 +226,7 @@ def searched(
             )
         choices.record_changes(changed, [(znodes.BROKER_IDS, "children")])
         result = AgreementResult()
-        result.requests.count("UpdateMetadata", "", "agreed", 10)
+        result.requests.count("UpdateMetadata", NO_CAUSE, "agreed", 10)
         result.divergences = left(moments)
         for one in result.divergences:
             result.requests.diverge(one.kind, one.cause, one.verdict)

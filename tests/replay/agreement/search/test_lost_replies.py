@@ -5,6 +5,7 @@ from collections.abc import Callable, Set
 import pytest
 
 from replay.agreement.assumptions import Choices
+from replay.agreement.cause import NO_CAUSE
 from replay.agreement.results import AgreementResult, Divergence
 from replay.agreement.search.event_order import EventOrder
 from replay.agreement.search.lost_replies import LostReply
@@ -25,7 +26,7 @@ def missing(zxid: int) -> Divergence:
         epoch=1,
         paths=(),
         differences=(),
-        cause="",
+        cause=NO_CAUSE,
         explained="",
         controller=1,
     )

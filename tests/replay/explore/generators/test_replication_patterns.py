@@ -1,7 +1,6 @@
 """Patterns of replication, and of requests that several processes serve at once."""
 
 from controller.core.protocol_versions import LATEST
-from replay.explore.generators.faults import ZOOKEEPER
 from replay.explore.generators.patterns import Patterns
 from replay.explore.generators.scenarios import BEFORE_2_7, LAG_TIME, generic, random_scenario
 from replay.explore.numbers import RandomNumbers
@@ -16,6 +15,7 @@ from replay.world.inputs import (
     Reassign,
     StopBroker,
 )
+from replay.world.processes import ZOOKEEPER
 
 
 def test_late_shrink_delays_the_leaders_request_beyond_its_end() -> None:

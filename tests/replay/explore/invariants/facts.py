@@ -24,6 +24,7 @@ from replay.explore.invariants.invariant import (
 )
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic, without_controller
 from replay.explore.invariants.recovery import Recovery
+from replay.world.processes import is_controller, is_refold
 
 NAME = ("orders", 0)
 ID = bytes(range(16))
@@ -69,8 +70,8 @@ class History:
         by_controller = before is None or before.leader_epoch != epoch
         kept = self.topic.assignments[0].target
         self.known.losses.isr_stored(NAME, epoch, after.isr, kept, by_controller=by_controller)
-        is_controller = process.startswith("refold")
-        write = StateWrite(NAME, self.topic, before, after, process, is_controller, restarted)
+        by_refold = is_refold(process)
+        write = StateWrite(NAME, self.topic, before, after, process, by_refold, restarted)
         self.invariant.state_written(write)
 
     def assign(
@@ -84,7 +85,7 @@ class History:
         before = self.topic.assignments[0]
         after = Assignment(tuple(replicas), tuple(adding), tuple(removing))
         self.topic.assignments[0] = after
-        self.topic.assigned(0, before, by_controller=self.known.is_controller(process))
+        self.topic.assigned(0, before, by_controller=is_controller(process))
         write = AssignmentWrite(NAME, self.topic, before, after, process)
         self.invariant.assignment_written(write)
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import pytest
 
 from controller.kafka_0_8 import znodes
-from replay.world.admin import ADMIN
 from replay.world.inputs import (
     CreateTopic,
     CutConnection,
@@ -19,6 +18,7 @@ from replay.world.inputs import (
 )
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
 from replay.world.kafka_0_8.networked.inputs import AddBrokers, Input08, RemoveBrokers
+from replay.world.processes import ADMIN
 from replay.world.scenario import BrokerSpec, Scenario, TopicSpec
 
 
