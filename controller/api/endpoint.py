@@ -139,9 +139,9 @@ class ApiEndpoint:
         self._connection_limits = limits
         self._send(limits)
 
-    def answer(self, answer: ApiResponse) -> None:
+    def answer(self, response: ApiResponse) -> None:
         """Answer a request by its number. Has no effect if the client has disconnected."""
-        self._send(ResponseReady(answer))
+        self._send(ResponseReady(response))
 
     def answer_later(self, request: int) -> None:
         """The response to a request waits for brokers, so its slot is free for another request."""

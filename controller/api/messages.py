@@ -74,7 +74,7 @@ class ConnectionLimits(Struct, frozen=True, tag="connection_limits"):
 class ResponseReady(Struct, frozen=True, tag="response_ready"):
     """To the front: the controller's response to a request."""
 
-    answer: ApiResponse
+    response: ApiResponse
 
 
 class ResponseDeferred(Struct, frozen=True, tag="response_deferred"):

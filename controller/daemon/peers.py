@@ -64,7 +64,7 @@ class ChannelsInterface(Protocol):
 class EndpointInterface(Protocol):
     """The interface of the Kafka protocol endpoint."""
 
-    def answer(self, answer: ApiResponse, /) -> None:
+    def answer(self, response: ApiResponse, /) -> None:
         """Send a response to the client that waits for it."""
 
     def answer_later(self, request: int, /) -> None:

@@ -81,10 +81,10 @@ class SecretDigests:
             case _:
                 return command
 
-    def forget(self, answer: ApiResponse) -> None:
+    def forget(self, response: ApiResponse) -> None:
         """A request was answered. When no request about secrets is pending, forget all secrets."""
-        if answer.request in self._requests:
-            del self._requests[answer.request]
+        if response.request in self._requests:
+            del self._requests[response.request]
             if not self._requests:
                 self._secrets.clear()
 

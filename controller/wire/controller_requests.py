@@ -106,39 +106,39 @@ def decode_controller_request(head: RequestHead, frame: bytes, request: int) -> 
     return AlterPartitionReceived(request, head.version, *sender, states)
 
 
-def encode_controller_response(head: RequestHead, answer: ApiResponse) -> bytes:
+def encode_controller_response(head: RequestHead, response: ApiResponse) -> bytes:
     """Encode the response to a request."""
-    if isinstance(answer, AlterPartitionResponse):
-        return _alter_partition(head, answer)
-    return encode_response(head, _response(response_schema(head), answer))
+    if isinstance(response, AlterPartitionResponse):
+        return _alter_partition(head, response)
+    return encode_response(head, _response(response_schema(head), response))
 
 
 def _is_flexible(head: RequestHead) -> bool:
     return BROKER_APIS[head.api_key].is_flexible(head.version)
 
 
-def _alter_partition(head: RequestHead, answer: AlterPartitionResponse) -> bytes:
-    topics = write_topics(head.version, answer.partitions)
+def _alter_partition(head: RequestHead, response: AlterPartitionResponse) -> bytes:
+    topics = write_topics(head.version, response.partitions)
     size = _BEFORE_TOPICS.size + len(topics) + len(FLEXIBLE.tags)
-    before = _BEFORE_TOPICS.pack(head.correlation_id, 0, _UNTHROTTLED_MS, answer.error)
+    before = _BEFORE_TOPICS.pack(head.correlation_id, 0, _UNTHROTTLED_MS, response.error)
     return size.to_bytes(4, "big") + before + topics + FLEXIBLE.tags
 
 
-def _response(response: Any, answer: ApiResponse) -> Any:
-    match answer:
+def _response(entity: Any, response: ApiResponse) -> Any:
+    match response:
         case ControlledShutdownResponse():
-            remaining = sys.modules[response.__module__].RemainingPartition
-            return response(
-                error_code=ErrorCode(answer.error),
+            remaining = sys.modules[entity.__module__].RemainingPartition
+            return entity(
+                error_code=ErrorCode(response.error),
                 remaining_partitions=tuple(
                     remaining(topic_name=topic, partition_index=partition)
-                    for topic, partition in answer.remaining
+                    for topic, partition in response.remaining
                 ),
             )
         case AllocateProducerIdsResponse():
-            return response(
+            return entity(
                 throttle_time=timedelta(milliseconds=_UNTHROTTLED_MS),
-                error_code=ErrorCode(answer.error),
-                producer_id_start=answer.start,
-                producer_id_len=answer.length,
+                error_code=ErrorCode(response.error),
+                producer_id_start=response.start,
+                producer_id_len=response.length,
             )

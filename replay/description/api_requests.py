@@ -109,11 +109,11 @@ def _head_and_parts(request: ApiRequest, name_of: NameOf) -> list[str]:
             assert_never(request)
 
 
-def response_lines(answer: ApiResponse, *, only_errors: bool = False) -> list[str]:
+def response_lines(response: ApiResponse, *, only_errors: bool = False) -> list[str]:
     """An answer with the error of the whole request, then a line for each part, or for each part
     with an error."""
-    head = f"answer to request {answer.request}: {error_name(getattr(answer, 'error', NONE))}"
-    match answer:
+    head = f"answer to request {response.request}: {error_name(getattr(response, 'error', NONE))}"
+    match response:
         case ControlledShutdownResponse(remaining=remaining):
             leading = ", ".join(partition_name(topic, number) for topic, number in remaining)
             return [f"{head}, still leads {leading or 'nothing'}"]
@@ -121,12 +121,12 @@ def response_lines(answer: ApiResponse, *, only_errors: bool = False) -> list[st
             return [f"{head}, {length} from {start} on"]
         case UpdateFeaturesResponse(message=message):
             head = f"{head} {message or ''}".rstrip()
-    return [head, *(text for error, text in _parts(answer) if error or not only_errors)]
+    return [head, *(text for error, text in _parts(response) if error or not only_errors)]
 
 
-def _parts(answer: ApiResponse) -> list[tuple[int, str]]:
+def _parts(response: ApiResponse) -> list[tuple[int, str]]:
     """The parts of an answer, each with its error."""
-    match answer:
+    match response:
         case CreateTopicsResponse(topics=created):
             return [(one.error, _created_topic(one)) for one in created]
         case CreatePartitionsResponse(topics=answered) | UpdateFeaturesResponse(features=answered):
@@ -159,7 +159,7 @@ def _parts(answer: ApiResponse) -> list[tuple[int, str]]:
         case ControlledShutdownResponse() | AllocateProducerIdsResponse():
             return []
         case _:
-            assert_never(answer)
+            assert_never(response)
 
 
 def _names(named: list[tuple[str, int]] | None) -> list[str]:

@@ -64,7 +64,7 @@ class BrokerLines(LogObserver):
             case ApiCall(request=ControlledShutdownReceived() as asked):
                 self._log_shutdown(asked)
 
-    def on_outcome(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+    def on_outcome(self, command: Issued, outcome: ZooKeeperOutcome) -> None:
         if not isinstance(self.log.trigger, BrokerChange):
             return
         match outcome:
@@ -173,17 +173,17 @@ class BrokerLines(LogObserver):
         self.log.info(CONTROLLER, f"Updated broker metadata: {change}")
         self.log.info(CONTROLLER, f"Broker info update callback for {id}")
 
-    def _log_shutdown(self, asked: ControlledShutdownReceived) -> None:
-        broker = self.log.context.brokers.get(asked.broker)
-        if asked.broker_epoch != UNKNOWN_BROKER_EPOCH:
+    def _log_shutdown(self, request: ControlledShutdownReceived) -> None:
+        broker = self.log.context.brokers.get(request.broker)
+        if request.broker_epoch != UNKNOWN_BROKER_EPOCH:
             if broker is None:
                 return
-            if asked.broker_epoch < broker.epoch:
+            if request.broker_epoch < broker.epoch:
                 self.log.info(
                     CONTROLLER,
                     f"Received controlled shutdown request from an old broker epoch "
-                    f"{asked.broker_epoch} for broker {asked.broker}. Current broker epoch is "
+                    f"{request.broker_epoch} for broker {request.broker}. Current broker epoch is "
                     f"{broker.epoch}.",
                 )
                 return
-        self.log.info(CONTROLLER, f"Shutting down broker {asked.broker}")
+        self.log.info(CONTROLLER, f"Shutting down broker {request.broker}")

@@ -73,15 +73,15 @@ class ChannelLines(LogObserver):
             text = f"Controller {self.log.id} fails to send a request to broker {where}"
             self.log.error(SENDER, text, exception)
 
-    def _log_error(self, answer: BrokerResponded, request: str) -> None:
+    def _log_error(self, response: BrokerResponded, request: str) -> None:
         # Takes a third of a second, and errors are rare.
         from kio.schema.errors import ErrorCode
 
-        name = ErrorCode(answer.error).name.upper()
+        name = ErrorCode(response.error).name.upper()
         self.log.error(
             STATE_CHANGE_ANSWER,
             f"Received error {name} in {request} response {request}ResponseData"
-            f"(errorCode={answer.error}) from broker {answer.broker}",
+            f"(errorCode={response.error}) from broker {response.broker}",
         )
 
     def _node(self, id: int) -> str:

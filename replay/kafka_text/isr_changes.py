@@ -44,31 +44,31 @@ class IsrChangeLines(LogObserver):
             case ApiCall(request=AllocateProducerIdsReceived() as asked):
                 self._judge_allocation(asked)
 
-    def _judge_allocation(self, asked: AllocateProducerIdsReceived) -> None:
-        broker = self.log.context.brokers.get(asked.broker)
+    def _judge_allocation(self, request: AllocateProducerIdsReceived) -> None:
+        broker = self.log.context.brokers.get(request.broker)
         ignoring = "Ignoring AllocateProducerIds due to"
         if broker is None:
-            self.log.warn(CONTROLLER, f"{ignoring} unknown broker {asked.broker}")
-        elif broker.epoch != asked.broker_epoch:
-            text = f"stale broker epoch {asked.broker_epoch} for broker {asked.broker}"
+            self.log.warn(CONTROLLER, f"{ignoring} unknown broker {request.broker}")
+        elif broker.epoch != request.broker_epoch:
+            text = f"stale broker epoch {request.broker_epoch} for broker {request.broker}"
             self.log.warn(CONTROLLER, f"{ignoring} {text}")
 
-    def _judge_request(self, asked: AlterPartitionReceived) -> None:
-        broker = self.log.context.brokers.get(asked.broker)
+    def _judge_request(self, request: AlterPartitionReceived) -> None:
+        broker = self.log.context.brokers.get(request.broker)
         ignoring = "Ignoring AlterPartition due to"
         if broker is None:
-            self.log.info(CONTROLLER, f"{ignoring} unknown broker {asked.broker}")
-        elif broker.epoch != asked.broker_epoch:
+            self.log.info(CONTROLLER, f"{ignoring} unknown broker {request.broker}")
+        elif broker.epoch != request.broker_epoch:
             self.log.info(
                 CONTROLLER,
-                f"{ignoring} stale broker epoch {asked.broker_epoch} and local broker epoch "
-                f"Some({broker.epoch}) for broker {asked.broker}",
+                f"{ignoring} stale broker epoch {request.broker_epoch} and local broker epoch "
+                f"Some({broker.epoch}) for broker {request.broker}",
             )
         else:
-            for one in asked.partitions:
-                partition = self._partition(asked.version, one)
+            for one in request.partitions:
+                partition = self._partition(request.version, one)
                 if partition is not None:
-                    self._judge(asked, partition, one)
+                    self._judge(request, partition, one)
 
     def _partition(self, version: int, one: ProposedState) -> Partition | None:
         context = self.log.context
@@ -79,14 +79,14 @@ class IsrChangeLines(LogObserver):
         return topic.partitions.get(one.partition) if topic is not None else None
 
     def _judge(
-        self, asked: AlterPartitionReceived, partition: Partition, one: ProposedState
+        self, request: AlterPartitionReceived, partition: Partition, one: ProposedState
     ) -> None:
         proposed = LeaderAndIsr(
-            asked.broker, one.leader_epoch, one.isr, one.partition_epoch, 0, one.recovery_state
+            request.broker, one.leader_epoch, one.isr, one.partition_epoch, 0, one.recovery_state
         )
-        who = f"from node {asked.broker} for {partition!r} because"
+        who = f"from node {request.broker} for {partition!r} because"
         spelt = leader_and_isr(proposed)
-        match judge(self.log.controller, partition, proposed, asked.version):
+        match judge(self.log.controller, partition, proposed, request.version):
             case error_codes.INELIGIBLE_REPLICA | error_codes.OPERATION_NOT_ATTEMPTED:
                 live = self.log.context.live_brokers
                 ineligible = immutable_set(id for id in one.isr if id not in live)
@@ -101,8 +101,8 @@ class IsrChangeLines(LogObserver):
                     why = "leader is recovering and ISR is greater than 1"
                 self.log.info(CONTROLLER, f"Rejecting AlterPartition {who} {why}: {spelt}")
 
-    def on_outcome(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
-        match self.log.trigger, asked.command, outcome:
+    def on_outcome(self, command: Issued, outcome: ZooKeeperOutcome) -> None:
+        match self.log.trigger, command.command, outcome:
             case ApiCall(request=AlterPartitionReceived()), WriteZnodes() as write, ZnodesWritten():
                 if any(outcome.errors):
                     self._log_unwritten(write, outcome)
@@ -147,8 +147,8 @@ class LogDirLines(LogObserver):
             broker = trigger.answer.broker
             self._offline_before = dict(self.log.context.offline_dirs.get(broker, {}))
 
-    def on_outcome(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
-        match self.log.trigger, asked.command, outcome:
+    def on_outcome(self, command: Issued, outcome: ZooKeeperOutcome) -> None:
+        match self.log.trigger, command.command, outcome:
             case LogDirEventNotification(), ReadZnodes(paths=paths), ZnodesRead():
                 if CONNECTION_LOSS not in outcome.errors and paths[0].startswith(
                     znodes.LOG_DIR_EVENTS

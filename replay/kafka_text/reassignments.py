@@ -69,21 +69,21 @@ class ReassignmentLines(LogObserver):
 
     # Outcomes
 
-    def on_outcome(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
-        match asked.command, outcome:
+    def on_outcome(self, command: Issued, outcome: ZooKeeperOutcome) -> None:
+        match command.command, outcome:
             case WriteZnodes(), ZnodesWritten():
-                self._take_written(asked.reason, asked.command, outcome)
+                self._take_written(command.reason, command.command, outcome)
             case ReadZnodes(paths=(znodes.REASSIGN_PARTITIONS,)), ZnodesRead(errors=[0]) as read:
                 self._entries = _entries(read.data[0])
-            case ReadZnodes(), ZnodesRead() if asked.reason.rule == RULE:
-                paths = asked.command.paths[outcome.offset :]
+            case ReadZnodes(), ZnodesRead() if command.reason.rule == RULE:
+                paths = command.command.paths[outcome.offset :]
                 for path, error, data in zip(paths, outcome.errors, outcome.data, strict=False):
                     if not error:
                         self._take_isr(path, data)
 
-    def _take_written(self, reason: Reason, asked: WriteZnodes, outcome: ZnodesWritten) -> None:
+    def _take_written(self, reason: Reason, command: WriteZnodes, outcome: ZnodesWritten) -> None:
         """Topics' znodes with assignments, or states with raised leader epochs."""
-        written = asked.operations[outcome.offset :]
+        written = command.operations[outcome.offset :]
         done = [
             (operation, version)
             for operation, error, version in zip(

@@ -121,9 +121,9 @@ class RoleLines(LogObserver):
                 for text in ("Shutting down", "Stopped", "Shutdown completed"):
                     self.log.info(EVENTS, text)
 
-    def on_outcome(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
-        if isinstance(outcome, ZnodesRead) and isinstance(asked.command, ReadZnodes):
-            self._find_conflict(asked.command, outcome)
+    def on_outcome(self, command: Issued, outcome: ZooKeeperOutcome) -> None:
+        if isinstance(outcome, ZnodesRead) and isinstance(command.command, ReadZnodes):
+            self._find_conflict(command.command, outcome)
         is_fenced = isinstance(outcome, ZnodesWritten) and FENCED in outcome.errors
         if is_fenced and not self.log.is_failing_over:
             event = _spell(self.log.trigger)
@@ -133,13 +133,13 @@ class RoleLines(LogObserver):
                 controller_moved(self.log.context.epoch_version),
             )
 
-    def _find_conflict(self, asked: ReadZnodes, read: ZnodesRead) -> None:
+    def _find_conflict(self, command: ReadZnodes, read: ZnodesRead) -> None:
         """/controller belongs to an earlier session of the same broker.
 
         The id of a standby is that of other daemons as well: only its own last session counts."""
-        if CONTROLLER_PATH not in asked.paths:
+        if CONTROLLER_PATH not in command.paths:
             return
-        place = asked.paths.index(CONTROLLER_PATH)
+        place = command.paths.index(CONTROLLER_PATH)
         controller = self.log.controller
         data, owner, own = read.data[place], read.owners[place], controller.session_id
         holder = read_controller(data) if data is not None else None

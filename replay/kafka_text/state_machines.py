@@ -121,13 +121,13 @@ class StateMachineLines(LogObserver):
     def sends(self, requests: Sequence[BrokerRequest], rule: str) -> None:
         self._finish()
 
-    def on_outcome(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
-        if not isinstance(outcome, ZnodesWritten) or not isinstance(asked.command, WriteZnodes):
+    def on_outcome(self, command: Issued, outcome: ZooKeeperOutcome) -> None:
+        if not isinstance(outcome, ZnodesWritten) or not isinstance(command.command, WriteZnodes):
             return
         if FENCED in outcome.errors:
-            self._log_moved(asked.command)
+            self._log_moved(command.command)
         elif isinstance(self._step, _Election) and BAD_VERSION in outcome.errors:
-            self._log_retry(self._step, asked.command, outcome)
+            self._log_retry(self._step, command.command, outcome)
 
     def _finish(self) -> None:
         match self._step:
@@ -192,8 +192,8 @@ class StateMachineLines(LogObserver):
             why,
         )
 
-    def _log_retry(self, step: _Election, asked: WriteZnodes, outcome: ZnodesWritten) -> None:
-        paths = [one.path for one in asked.operations[outcome.offset :]]
+    def _log_retry(self, step: _Election, command: WriteZnodes, outcome: ZnodesWritten) -> None:
+        paths = [one.path for one in command.operations[outcome.offset :]]
         again = [
             "-".join(map(str, name))
             for path, error in zip(paths, outcome.errors, strict=False)

@@ -32,11 +32,11 @@ def events_and_decisions(
             yield _event(record, recorded.event, asked), decisions
 
 
-def _event(record: EventRecord, event: BrokerEvent, asked: BrokerCommand | None) -> ListedEvent:
+def _event(record: EventRecord, event: BrokerEvent, command: BrokerCommand | None) -> ListedEvent:
     text, subjects = broker_event_in_words(event), subjects_of_broker(event)
-    if asked is not None:
-        text += f": {broker_command_in_words(asked)}"
-        subjects += subjects_of_broker(asked)
+    if command is not None:
+        text += f": {broker_command_in_words(command)}"
+        subjects += subjects_of_broker(command)
     return listed_event(record, text, subjects, has_terms=False)
 
 

@@ -160,12 +160,12 @@ class EventDescriber:
                         self.pending[event.command] = decode_command(one.body)
         return self.pending.get(event.command)
 
-    def _event(self, record: EventRecord, event: Event, asked: Command | None) -> ListedEvent:
+    def _event(self, record: EventRecord, event: Event, command: Command | None) -> ListedEvent:
         text = event_in_words(event, self._log_fold.topic_name)
         subjects = list(subjects_of_event(event, self._log_fold.topic_name))
-        if asked is not None:
-            text += f": {command_in_words(asked)}"
-            subjects += subjects_of_command(asked)
+        if command is not None:
+            text += f": {command_in_words(command)}"
+            subjects += subjects_of_command(command)
         return listed_event(record, text, subjects, self._reported_before(record, event))
 
     def _forget(self, event: Event) -> None:
@@ -196,12 +196,12 @@ class EventDescriber:
         )
 
 
-def _written_paths(event: Event, asked: Command | None) -> list[str]:
+def _written_paths(event: Event, command: Command | None) -> list[str]:
     """The znodes that an event shows to be written, by the controller or by another process."""
     match event:
         case WatchFired(path=path):
             return [path]
-        case ZnodesWritten(offset=offset, errors=errors) if isinstance(asked, WRITES):
-            paths = paths_of_command(asked)[offset : offset + len(errors)]
+        case ZnodesWritten(offset=offset, errors=errors) if isinstance(command, WRITES):
+            paths = paths_of_command(command)[offset : offset + len(errors)]
             return [path for path, error in zip(paths, errors, strict=False) if not error]
     return []

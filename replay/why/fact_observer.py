@@ -299,11 +299,11 @@ class FactObserver(NotedFacts, FoldObserver):
         return kind == "topic" and self.subject.covers_topic(topic)
 
     def _add_write(
-        self, asked: Issued, operation: SetData | CreateZnode, error: int, version: int
+        self, command: Issued, operation: SetData | CreateZnode, error: int, version: int
     ) -> None:
-        rule = asked.reason.rule
+        rule = command.reason.rule
         if error in (CONNECTION_LOSS, SESSION_EXPIRED, RUNTIME_INCONSISTENCY):
-            self._lost.append(asked)
+            self._lost.append(command)
             return
         if error != OK:
             self.add(
@@ -311,12 +311,12 @@ class FactObserver(NotedFacts, FoldObserver):
                 path=operation.path,
                 rule=rule,
                 error=error,
-                command=command_name(asked.id),
+                command=command_name(command.id),
             )
             return
         key = znodes.partition_of_state(operation.path)
         if key is None:
-            self._add_assignments(asked, operation)
+            self._add_assignments(command, operation)
             return
         after = parsed_state(operation.path, operation.data, version)
         if after is None:
@@ -325,7 +325,7 @@ class FactObserver(NotedFacts, FoldObserver):
         before = partition.leadership if partition is not None else None
         self.known.states[key] = after
         if self.subject.covers_state(before, after):
-            choice = choice_of(asked, *key)
+            choice = choice_of(command, *key)
             self.add(
                 StateWritten,
                 partition=partition_name(*key),
@@ -334,17 +334,17 @@ class FactObserver(NotedFacts, FoldObserver):
                 rule=rule,
                 code=choice.code if choice else "",
                 passed_over=choice.passed_over if choice else (),
-                command=command_name(asked.id),
+                command=command_name(command.id),
                 writer=f"broker {self.controller.configuration.broker_id}",
             )
 
-    def _add_assignments(self, asked: Issued, operation: SetData | CreateZnode) -> None:
+    def _add_assignments(self, command: Issued, operation: SetData | CreateZnode) -> None:
         topic = subject_of(operation.path).topic
         assert topic is not None, "only topics' znodes have assignments"
         content = parsed_topic(topic, operation.data)
         if content is None:
             return
-        for choice in asked.reason.choices:
+        for choice in command.reason.choices:
             after = content.assignments.get(choice.partition)
             if after is not None and self.subject.covers(topic, choice.partition):
                 key = (topic, choice.partition)
@@ -357,8 +357,8 @@ class FactObserver(NotedFacts, FoldObserver):
                     partition=partition_name(topic, choice.partition),
                     before=before,
                     after=after,
-                    rule=asked.reason.rule,
-                    command=command_name(asked.id),
+                    rule=command.reason.rule,
+                    command=command_name(command.id),
                     writer=f"broker {self.controller.configuration.broker_id}",
                 )
 
@@ -380,16 +380,18 @@ class FactObserver(NotedFacts, FoldObserver):
 
     # Answers and notices
 
-    def _add_isr_requests(self, answer: AlterPartitionResponse) -> None:
+    def _add_isr_requests(self, response: AlterPartitionResponse) -> None:
         request = self.trigger.request if isinstance(self.trigger, ApiCall) else None
         if not isinstance(request, AlterPartitionReceived):
             return
-        errors = {(one.topic, one.topic_id, one.partition): one.error for one in answer.partitions}
+        errors = {
+            (one.topic, one.topic_id, one.partition): one.error for one in response.partitions
+        }
         for one in request.partitions:
             topic_id = bytes.fromhex(one.topic) if request.version > 1 else None
             name = self.topic_name(one.topic) if topic_id is not None else one.topic
             key = ("" if topic_id is not None else one.topic, topic_id, one.partition)
-            error = answer.error or errors.get(key, 0)
+            error = response.error or errors.get(key, 0)
             if (error or self.notes_accepted_isr) and self.subject.is_about(name, one.partition):
                 self.add(
                     IsrRequested,
@@ -399,11 +401,11 @@ class FactObserver(NotedFacts, FoldObserver):
                     error=error,
                 )
 
-    def _add_reassignment_requests(self, answer: AlterPartitionReassignmentsResponse) -> None:
+    def _add_reassignment_requests(self, response: AlterPartitionReassignmentsResponse) -> None:
         request = self.trigger.request if isinstance(self.trigger, ApiCall) else None
         if not isinstance(request, AlterPartitionReassignmentsReceived):
             return
-        answered = {(one.topic, one.partition): one for one in answer.partitions}
+        answered = {(one.topic, one.partition): one for one in response.partitions}
         for one in request.partitions:
             if self.subject.is_about(one.topic, one.partition):
                 found = answered.get((one.topic, one.partition))
@@ -412,7 +414,7 @@ class FactObserver(NotedFacts, FoldObserver):
                     partition=partition_name(one.topic, one.partition),
                     target=one.replicas,
                     route=API,
-                    error=answer.error or (found.error if found else 0),
+                    error=response.error or (found.error if found else 0),
                     message=found.message if found else "",
                 )
 

@@ -171,12 +171,12 @@ class _Channel:
 class _Probe:
     """One attempt to connect to a broker."""
 
-    def __init__(self, channels: "BrokerChannels", asked: ProbeBroker) -> None:
+    def __init__(self, channels: "BrokerChannels", command: ProbeBroker) -> None:
         self._channels = channels
-        self._asked = asked
+        self._asked = command
         self._is_over = False
         channels.clock.after(PROBE_US_MAX, lambda: self._end(SILENT))
-        channels.network.connect(channels.process, broker_name(asked.broker), self)
+        channels.network.connect(channels.process, broker_name(command.broker), self)
 
     def connected(self, connection: Connection) -> None:
         """The broker accepts connections. Its answer to ApiVersions is not simulated: it comes at

@@ -177,13 +177,13 @@ class ProcessSession:
         self._sent_us = self._scheduler.now_us
         self._connection.send(message)
 
-    def _receive_connect(self, answer: ConnectResponse) -> None:
-        if not answer.timeout_ms:
+    def _receive_connect(self, response: ConnectResponse) -> None:
+        if not response.timeout_ms:
             self._expire()
             return
         is_new = self._session == NO_SESSION
-        self._session, self._password = answer.session, answer.password
-        self._timeout_ms = answer.timeout_ms
+        self._session, self._password = response.session, response.password
+        self._timeout_ms = response.timeout_ms
         self._is_established = True
         if is_new:
             self._owner.session_started(self._session)

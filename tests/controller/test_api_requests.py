@@ -100,7 +100,7 @@ def test_json_of_request_has_each_of_its_fields(kind: type[Any]) -> None:
 
 
 def test_every_admin_request_has_one_api_on_the_wire() -> None:
-    declared = {api.name: api.answer for api in ADMIN_APIS.values()}
+    declared = {api.name: api.response for api in ADMIN_APIS.values()}
     answer_of = {one.__name__: one for one in get_args(AdminResponse)}
     assert declared == {
         name_of(one): answer_of[f"{name_of(one)}Response"] for one in get_args(AdminRequest)

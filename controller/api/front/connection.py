@@ -423,5 +423,8 @@ def _with_remaining_time(seconds: float, event: AdminRequest) -> AdminRequest:
     return structs.replace(event, timeout_ms=max(event.timeout_ms - int(seconds * 1000), 1))
 
 
-def _is_large(answer: ApiResponse) -> bool:
-    return isinstance(answer, AlterPartitionResponse) and len(answer.partitions) > _SMALL_PARTITIONS
+def _is_large(response: ApiResponse) -> bool:
+    return (
+        isinstance(response, AlterPartitionResponse)
+        and len(response.partitions) > _SMALL_PARTITIONS
+    )

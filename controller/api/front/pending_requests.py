@@ -46,20 +46,20 @@ class PendingRequests:
         self._send(RequestReceived(connection, event))
         return answer
 
-    def refused(self, answer: ApiResponse) -> asyncio.Future[ApiResponse]:
+    def refused(self, response: ApiResponse) -> asyncio.Future[ApiResponse]:
         """A response to a request that is not submitted to the controller."""
         given: asyncio.Future[ApiResponse] = asyncio.get_running_loop().create_future()
-        given.set_result(answer)
+        given.set_result(response)
         return given
 
     @asynccontextmanager
-    async def delivering(self, answer: asyncio.Future[ApiResponse]) -> AsyncIterator[ApiResponse]:
+    async def delivering(self, response: asyncio.Future[ApiResponse]) -> AsyncIterator[ApiResponse]:
         """Wait for a response. At the end of the block the client has received it, or never
         will."""
         try:
-            yield await answer
+            yield await response
         finally:
-            self._undelivered.discard(answer)
+            self._undelivered.discard(response)
             self._delivered.set()
 
     async def wait_until_delivered(self) -> None:
@@ -84,13 +84,13 @@ class PendingRequests:
         until_ms = self._throttled_until_ms.pop(request, 0)
         return max(until_ms - time.time_ns() // 1_000_000, 0)
 
-    def answered(self, answer: ApiResponse) -> None:
+    def answered(self, response: ApiResponse) -> None:
         """The controller responds. A response to a request of an earlier front is ignored."""
-        waiting = self._waiting.pop(answer.request, None)
+        waiting = self._waiting.pop(response.request, None)
         if waiting is None:
             return
         waiting.held.close()
         if waiting.answer.done():
-            self._throttled_until_ms.pop(answer.request, None)
+            self._throttled_until_ms.pop(response.request, None)
         else:
-            waiting.answer.set_result(answer)
+            waiting.answer.set_result(response)

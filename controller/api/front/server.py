@@ -218,8 +218,8 @@ class Front:
 
     def _handle_message(self, message: Message) -> None:
         match message:
-            case ResponseReady(answer=answer):
-                self._pending.answered(answer)
+            case ResponseReady(response=response):
+                self._pending.answered(response)
             case ResponseDeferred(request=request):
                 self._pending.defer(request)
             case ClientThrottled(request=request, until_ms=until_ms):

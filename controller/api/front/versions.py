@@ -68,20 +68,20 @@ class VersionTable:
         first, last = self._spans.get(head.api_key, (0, -1))
         return first <= head.version <= last
 
-    def answer(self, head: RequestHead, asked: ApiVersionsRequest) -> bytes:
+    def answer(self, head: RequestHead, request: ApiVersionsRequest) -> bytes:
         """The response to an ApiVersions request, also for an unsupported version of it."""
-        kind = (head.version if asked.is_known else None, asked.is_valid)
+        kind = (head.version if request.is_known else None, request.is_valid)
         if kind not in self._answers:
-            self._answers[kind] = self._encoded_response(head, asked)
+            self._answers[kind] = self._encoded_response(head, request)
         return with_correlation_id(self._answers[kind], head.correlation_id)
 
-    def _encoded_response(self, head: RequestHead, asked: ApiVersionsRequest) -> bytes:
-        if not asked.is_known:
+    def _encoded_response(self, head: RequestHead, request: ApiVersionsRequest) -> bytes:
+        if not request.is_known:
             # By KIP-511 such a client understands version 0 and continues from there.
             known = head._replace(version=0)
             spans = {API_VERSIONS: _OURS[API_VERSIONS]}
             return _encode(known, ErrorCode.unsupported_version, spans, {})
-        if not asked.is_valid:
+        if not request.is_valid:
             return _encode(head, ErrorCode.invalid_request, {}, {})
         return _encode(head, ErrorCode.none, self._spans, self._features(head.version))
 

@@ -230,9 +230,9 @@ def _creation(trigger: Trigger) -> CreateTopicsReceived | None:
             return None
 
 
-def _unified_names(asked: CreateTopicsReceived) -> dict[str, None]:
+def _unified_names(request: CreateTopicsReceived) -> dict[str, None]:
     """The topic names of a request, each in the common form of colliding names."""
-    return dict.fromkeys(topic_names.unify_collision_chars(one.name) for one in asked.topics)
+    return dict.fromkeys(topic_names.unify_collision_chars(one.name) for one in request.topics)
 
 
 def _isr_changes(controller: Controller) -> tuple[tuple[str, int], ...]:

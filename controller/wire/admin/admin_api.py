@@ -34,7 +34,7 @@ class AdminApi(Api, Generic[Response]):
 
     decode: Callable[[RequestBody, int, int], AdminRequest]
     """Reads a body of a version to the request with a number."""
-    answer: type[Response]
+    response: type[Response]
     fields: Callable[[Response, ResponseBuilder], dict[str, Any]]
     """The fields of the response, except the throttle time."""
     may_wait: bool = False

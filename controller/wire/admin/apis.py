@@ -80,17 +80,17 @@ def decode_admin_request(head: RequestHead, frame: bytes, request: int) -> Admin
 
 def encode_admin_response(
     head: RequestHead,
-    answer: ApiResponse,
+    response: ApiResponse,
     broker_settings: Mapping[str, str],
     throttle_ms: int = 0,
 ) -> bytes:
     """Encode the response to a request with kio. `broker_settings` determine the configuration of
     new topics that they do not set themselves (topic_configs.py)."""
     api = ADMIN_APIS[head.api_key]
-    assert isinstance(answer, api.answer), "an answer has the kind of its request"
+    assert isinstance(response, api.response), "a response has the kind of its request"
     schema = response_schema(head)
     builder = ResponseBuilder(sys.modules[schema.__module__], head.version, broker_settings)
-    fields = api.fields(answer, builder)
+    fields = api.fields(response, builder)
     throttle_time = timedelta(milliseconds=throttle_ms)
-    response = builder.make(schema.__name__, throttle_time=throttle_time, **fields)
-    return encode_response(head, response)
+    entity = builder.make(schema.__name__, throttle_time=throttle_time, **fields)
+    return encode_response(head, entity)

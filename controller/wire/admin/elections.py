@@ -23,7 +23,7 @@ def _decode(body: RequestBody, version: int, request: int) -> ElectLeadersReceiv
     return ElectLeadersReceived(request, version, _TYPES[kind], partitions, body.int32())
 
 
-def _fields(answer: ElectLeadersResponse, builder: ResponseBuilder) -> dict[str, Any]:
+def _fields(response: ElectLeadersResponse, builder: ResponseBuilder) -> dict[str, Any]:
     results = tuple(
         builder.make(
             "ReplicaElectionResult",
@@ -38,15 +38,15 @@ def _fields(answer: ElectLeadersResponse, builder: ResponseBuilder) -> dict[str,
                 for one in partitions
             ),
         )
-        for topic, partitions in by_topic(answer.partitions).items()
+        for topic, partitions in by_topic(response.partitions).items()
     )
-    return {"error_code": ErrorCode(_error(answer)), "replica_election_results": results}
+    return {"error_code": ErrorCode(_error(response)), "replica_election_results": results}
 
 
-def _error(answer: ElectLeadersResponse) -> int:
+def _error(response: ElectLeadersResponse) -> int:
     """Kafka reports NOT_CONTROLLER for each partition and no error for the whole request."""
-    is_per_partition = answer.error == error_codes.NOT_CONTROLLER and answer.partitions
-    return error_codes.NONE if is_per_partition else answer.error
+    is_per_partition = response.error == error_codes.NOT_CONTROLLER and response.partitions
+    return error_codes.NONE if is_per_partition else response.error
 
 
 ELECT_LEADERS: Final = AdminApi(
@@ -56,6 +56,6 @@ ELECT_LEADERS: Final = AdminApi(
     last=2,
     first_flexible=2,
     decode=_decode,
-    answer=ElectLeadersResponse,
+    response=ElectLeadersResponse,
     fields=_fields,
 )

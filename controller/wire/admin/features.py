@@ -30,11 +30,11 @@ def _decode(body: RequestBody, version: int, request: int) -> UpdateFeaturesRece
     return UpdateFeaturesReceived(request, version, timeout_ms, validate_only, updates)
 
 
-def _fields(answer: UpdateFeaturesResponse, builder: ResponseBuilder) -> dict[str, Any]:
+def _fields(response: UpdateFeaturesResponse, builder: ResponseBuilder) -> dict[str, Any]:
     return {
-        "error_code": ErrorCode(answer.error),
-        "error_message": answer.message,
-        "results": named_results(builder, "UpdatableFeatureResult", "feature", answer.features),
+        "error_code": ErrorCode(response.error),
+        "error_message": response.message,
+        "results": named_results(builder, "UpdatableFeatureResult", "feature", response.features),
     }
 
 
@@ -45,6 +45,6 @@ UPDATE_FEATURES: Final = AdminApi(
     last=1,
     first_flexible=0,
     decode=_decode,
-    answer=UpdateFeaturesResponse,
+    response=UpdateFeaturesResponse,
     fields=_fields,
 )

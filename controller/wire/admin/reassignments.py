@@ -40,7 +40,7 @@ def _decode_alter(
 
 
 def _alter_fields(
-    answer: AlterPartitionReassignmentsResponse, builder: ResponseBuilder
+    response: AlterPartitionReassignmentsResponse, builder: ResponseBuilder
 ) -> dict[str, Any]:
     responses = tuple(
         builder.make(
@@ -56,9 +56,9 @@ def _alter_fields(
                 for one in partitions
             ),
         )
-        for topic, partitions in by_topic(answer.partitions).items()
+        for topic, partitions in by_topic(response.partitions).items()
     )
-    return {**_error_fields(answer.error), "responses": responses}
+    return {**_error_fields(response.error), "responses": responses}
 
 
 def _decode_list(
@@ -69,7 +69,7 @@ def _decode_list(
 
 
 def _list_fields(
-    answer: ListPartitionReassignmentsResponse, builder: ResponseBuilder
+    response: ListPartitionReassignmentsResponse, builder: ResponseBuilder
 ) -> dict[str, Any]:
     topics = tuple(
         builder.make(
@@ -86,9 +86,9 @@ def _list_fields(
                 for one in partitions
             ),
         )
-        for topic, partitions in by_topic(answer.partitions).items()
+        for topic, partitions in by_topic(response.partitions).items()
     )
-    return {**_error_fields(answer.error), "topics": topics}
+    return {**_error_fields(response.error), "topics": topics}
 
 
 def _error_fields(error: int) -> dict[str, Any]:
@@ -102,7 +102,7 @@ ALTER_PARTITION_REASSIGNMENTS: Final = AdminApi(
     last=0,
     first_flexible=0,
     decode=_decode_alter,
-    answer=AlterPartitionReassignmentsResponse,
+    response=AlterPartitionReassignmentsResponse,
     fields=_alter_fields,
 )
 LIST_PARTITION_REASSIGNMENTS: Final = AdminApi(
@@ -112,6 +112,6 @@ LIST_PARTITION_REASSIGNMENTS: Final = AdminApi(
     last=0,
     first_flexible=0,
     decode=_decode_list,
-    answer=ListPartitionReassignmentsResponse,
+    response=ListPartitionReassignmentsResponse,
     fields=_list_fields,
 )

@@ -58,7 +58,9 @@ def _text(data: bytes) -> str:
     return b64encode(data).decode()
 
 
-def _fields(answer: AlterUserScramCredentialsResponse, builder: ResponseBuilder) -> dict[str, Any]:
+def _fields(
+    response: AlterUserScramCredentialsResponse, builder: ResponseBuilder
+) -> dict[str, Any]:
     results = tuple(
         builder.make(
             "AlterUserScramCredentialsResult",
@@ -66,7 +68,7 @@ def _fields(answer: AlterUserScramCredentialsResponse, builder: ResponseBuilder)
             error_code=ErrorCode(one.error),
             error_message=one.message,
         )
-        for one in answer.users
+        for one in response.users
     )
     return {"results": results}
 
@@ -78,6 +80,6 @@ ALTER_USER_SCRAM_CREDENTIALS: Final = AdminApi(
     last=0,
     first_flexible=0,
     decode=_decode,
-    answer=AlterUserScramCredentialsResponse,
+    response=AlterUserScramCredentialsResponse,
     fields=_fields,
 )

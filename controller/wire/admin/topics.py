@@ -54,10 +54,10 @@ def _decode_create(body: RequestBody, version: int, request: int) -> CreateTopic
     return CreateTopicsReceived(request, version, timeout_ms, validate_only, topics)
 
 
-def _create_fields(answer: CreateTopicsResponse, builder: ResponseBuilder) -> dict[str, Any]:
+def _create_fields(response: CreateTopicsResponse, builder: ResponseBuilder) -> dict[str, Any]:
     configs: Mapping[Overrides, tuple[Any, ...]] = {}
     if builder.version >= _FIRST_CREATION_WITH_CONFIGS:
-        configs = _configs(answer, builder)
+        configs = _configs(response, builder)
     topics = tuple(
         builder.make(
             "CreatableTopicResult",
@@ -72,13 +72,13 @@ def _create_fields(answer: CreateTopicsResponse, builder: ResponseBuilder) -> di
             ),
             configs=() if one.error or one.hides_configs else configs.get(one.configs),
         )
-        for one in answer.topics
+        for one in response.topics
     )
     return {"topics": topics}
 
 
 def _configs(
-    answer: CreateTopicsResponse, builder: ResponseBuilder
+    response: CreateTopicsResponse, builder: ResponseBuilder
 ) -> dict[Overrides, tuple[Any, ...]]:
     """The complete configuration of the created topics, by their own configuration."""
     settings = builder.broker_settings
@@ -92,9 +92,9 @@ def _configs(
                 config_source=entry.source,
                 is_sensitive=False,
             )
-            for entry in effective_configs(dict(overrides), settings, answer.release)
+            for entry in effective_configs(dict(overrides), settings, response.release)
         )
-        for overrides in dict.fromkeys(one.configs for one in answer.topics if not one.error)
+        for overrides in dict.fromkeys(one.configs for one in response.topics if not one.error)
     }
 
 
@@ -112,16 +112,16 @@ def _decode_delete(body: RequestBody, version: int, request: int) -> DeleteTopic
     return DeleteTopicsReceived(request, version, body.int32(), topics)
 
 
-def _delete_fields(answer: DeleteTopicsResponse, builder: ResponseBuilder) -> dict[str, Any]:
+def _delete_fields(response: DeleteTopicsResponse, builder: ResponseBuilder) -> dict[str, Any]:
     responses = tuple(
         builder.make(
             "DeletableTopicResult",
             name=one.name,
             topic_id=_uuid(one.topic_id),
-            error_code=ErrorCode(answer.error or one.error),
+            error_code=ErrorCode(response.error or one.error),
             error_message=None,
         )
-        for one in answer.topics
+        for one in response.topics
     )
     return {"responses": responses}
 
@@ -144,9 +144,11 @@ def _decode_create_partitions(
 
 
 def _create_partitions_fields(
-    answer: CreatePartitionsResponse, builder: ResponseBuilder
+    response: CreatePartitionsResponse, builder: ResponseBuilder
 ) -> dict[str, Any]:
-    return {"results": named_results(builder, "CreatePartitionsTopicResult", "name", answer.topics)}
+    return {
+        "results": named_results(builder, "CreatePartitionsTopicResult", "name", response.topics)
+    }
 
 
 def named_results(
@@ -171,7 +173,7 @@ CREATE_TOPICS: Final = AdminApi(
     last=7,
     first_flexible=5,
     decode=_decode_create,
-    answer=CreateTopicsResponse,
+    response=CreateTopicsResponse,
     fields=_create_fields,
     may_wait=True,
 )
@@ -182,7 +184,7 @@ DELETE_TOPICS: Final = AdminApi(
     last=6,
     first_flexible=4,
     decode=_decode_delete,
-    answer=DeleteTopicsResponse,
+    response=DeleteTopicsResponse,
     fields=_delete_fields,
     may_wait=True,
 )
@@ -193,7 +195,7 @@ CREATE_PARTITIONS: Final = AdminApi(
     last=3,
     first_flexible=2,
     decode=_decode_create_partitions,
-    answer=CreatePartitionsResponse,
+    response=CreatePartitionsResponse,
     fields=_create_partitions_fields,
     may_wait=True,
 )

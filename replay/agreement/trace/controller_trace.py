@@ -158,11 +158,11 @@ class ControllerTrace(Checkpointed):
             if trigger is not None:
                 self._pending.add(trigger, self.fold.now_ms)
 
-    def answered(self, answer: Response) -> None:
+    def answered(self, response: Response) -> None:
         """A broker has answered the first request of a kind that it was sent."""
-        self._note(self.answered, answer)
+        self._note(self.answered, response)
         queues = self.fold.queues
-        broker, api, error, failed, broker_epoch = answer
+        broker, api, error, failed, broker_epoch = response
         if queues.is_for_other_run(broker, broker_epoch) or queues.take_known(broker, api):
             return
         while not queues.has(broker, api) and self.fold.read is not None:

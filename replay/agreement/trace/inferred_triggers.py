@@ -111,11 +111,11 @@ class InferredTriggers(Checkpointed):
         done_ms = sent_ms + _ANSWER_MS
         return done_ms <= self._fold.now_ms and self._index.is_responsive(broker, done_ms)
 
-    def _take(self, answer: BrokerResponded | None) -> bool:
-        if answer is not None:
-            self._fold.take_answer(answer)
+    def _take(self, response: BrokerResponded | None) -> bool:
+        if response is not None:
+            self._fold.take_answer(response)
             self._pending.extend(self._fold.take_queued(), self._fold.now_ms)
-        return answer is not None
+        return response is not None
 
     def _possible(self, decision: StockDecision) -> Iterator[Trigger]:
         if not self._index.request_coverage.covers(self._broker, self._fold.now_ms):

@@ -265,10 +265,10 @@ class ShadowFold(Checkpointed):
         self.fenced.clear()
         return taken
 
-    def take_answer(self, answer: BrokerResponded) -> None:
+    def take_answer(self, response: BrokerResponded) -> None:
         """A broker has answered."""
-        self.inputs.add(self.seq, self.now_ms * _NS_A_MS, answer)
-        self._take(self._fold.feed(answer, self.now_ms))
+        self.inputs.add(self.seq, self.now_ms * _NS_A_MS, response)
+        self._take(self._fold.feed(response, self.now_ms))
 
     def take_deletion_answers(self, marker: LogMarker) -> None:
         """The line of a controller event reports that brokers have deleted replicas."""

@@ -141,17 +141,17 @@ class ImportedTerm:
             self._unnumbered -= 1
             self.responder.receive(structs.replace(one, request=self._unnumbered), "api")
 
-    def _answer(self, answer: BrokerResponded) -> None:
+    def _answer(self, response: BrokerResponded) -> None:
         """Pass on a response to the same request of the version, which may be sent later."""
-        one = self._log.of.get(answer.command)
+        one = self._log.of.get(response.command)
         if one is None:
             return
         counterpart = one.counterpart
         if counterpart is None:
-            self.responder.answered[one.digest].append(answer)
+            self.responder.answered[one.digest].append(response)
         else:
-            answer = structs.replace(answer, command=counterpart.id)
-            self.responder.receive(answer, f"broker:{answer.broker}")
+            response = structs.replace(response, command=counterpart.id)
+            self.responder.receive(response, f"broker:{response.broker}")
         self._log.end(one.id)
 
 

@@ -236,15 +236,15 @@ WHOLE_REQUEST: Final = ("", -1)
 """In place of topic and partition: an AlterPartition with a broker epoch that is not current."""
 
 
-def accepted_proposals(answer: AlterPartitionResponse) -> dict[tuple[int, str, int], bool]:
+def accepted_proposals(response: AlterPartitionResponse) -> dict[tuple[int, str, int], bool]:
     """By request, topic and partition: whether the controller accepted the proposed ISR."""
-    if answer.error == STALE_BROKER_EPOCH:
-        return {(answer.request, *WHOLE_REQUEST): False}
+    if response.error == STALE_BROKER_EPOCH:
+        return {(response.request, *WHOLE_REQUEST): False}
     return {
-        (answer.request, one.topic_id.hex() if one.topic_id else one.topic, one.partition): (
-            not answer.error and not one.error
+        (response.request, one.topic_id.hex() if one.topic_id else one.topic, one.partition): (
+            not response.error and not one.error
         )
-        for one in answer.partitions
+        for one in response.partitions
     }
 
 

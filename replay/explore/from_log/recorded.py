@@ -201,10 +201,10 @@ class RecordedIncident:
     def _note_topics(
         self,
         at_ms: int,
-        asked: CreateTopicsReceived | CreatePartitionsReceived | DeleteTopicsReceived,
+        request: CreateTopicsReceived | CreatePartitionsReceived | DeleteTopicsReceived,
     ) -> None:
         brokers = sorted(self._brokers)
-        match asked:
+        match request:
             case CreateTopicsReceived(topics=topics):
                 for topic in topics:
                     assignment = tuple(replicas for _, replicas in topic.assignments)

@@ -143,11 +143,11 @@ class Schedule:
         if made is not None:
             self.add(made)
 
-    def add_reassignments(self, at_ms: int, asked: Iterable[ReassignmentTarget]) -> None:
+    def add_reassignments(self, at_ms: int, requested: Iterable[ReassignmentTarget]) -> None:
         """A client requested and cancelled reassignments by the API."""
         entries: dict[Name, Replicas] = {}
         cancelled: list[Name] = []
-        for one in asked:
+        for one in requested:
             name = one.topic, one.partition
             if one.replicas is None:
                 cancelled.append(name)

@@ -64,11 +64,11 @@ class CredentialsAsRequested(Invariant):
                 what = "deleted" if value is None else "set"
                 self.violated(path, f"{process} {what} {key}, which no open request asks")
 
-    def answered(self, process: str, asked: ApiRequest | None, response: ApiResponse) -> None:
+    def answered(self, process: str, request: ApiRequest | None, response: ApiResponse) -> None:
         if not isinstance(response, AlterUserScramCredentialsResponse):
             return
         open_requests = self._asked.get(process, [])
-        found = next((one for one in open_requests if one.request is asked), None)
+        found = next((one for one in open_requests if one.request is request), None)
         if found is None:
             return
         open_requests.remove(found)

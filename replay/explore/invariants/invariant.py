@@ -172,8 +172,8 @@ class Invariant:
     def received(self, process: str, request: ApiRequest) -> None:
         """A controller received a request of a broker or client."""
 
-    def answered(self, process: str, asked: ApiRequest | None, response: ApiResponse) -> None:
-        """A controller answers a request. `asked`: the request; None if this run has not received
+    def answered(self, process: str, request: ApiRequest | None, response: ApiResponse) -> None:
+        """A controller answers a request. `request`: the request; None if this run has not received
         it, or has answered it before."""
 
     def granted(self, process: str, broker: int, broker_epoch: int) -> None:

@@ -28,7 +28,7 @@ class ProducerIdsUnique(Invariant):
         """All blocks, each with the process that gave it out."""
         self._is_changed_by_tool = False
 
-    def answered(self, process: str, asked: ApiRequest | None, response: ApiResponse) -> None:
+    def answered(self, process: str, request: ApiRequest | None, response: ApiResponse) -> None:
         if isinstance(response, AllocateProducerIdsResponse) and response.error == NONE:
             self._give(process, range(response.start, response.start + response.length))
 

@@ -25,8 +25,8 @@ class AnsweredOnce(Invariant):
         "A controller answers a request once, and no request of an earlier run."
     )
 
-    def answered(self, process: str, asked: ApiRequest | None, response: ApiResponse) -> None:
-        if asked is None:
+    def answered(self, process: str, request: ApiRequest | None, response: ApiResponse) -> None:
+        if request is None:
             number = response.request
             self.violated(process, f"answered request {number} without being asked, or again")
 

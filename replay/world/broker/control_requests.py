@@ -136,74 +136,74 @@ class Replicas:
                 results[-1] = (name, one, codes.KAFKA_STORAGE_ERROR)
         return [(name, one.partition, code) for name, one, code in results if code]
 
-    def _check(self, asked: LeaderAndIsrPartition) -> int:
+    def _check(self, requested: LeaderAndIsrPartition) -> int:
         """The outcome for one partition, _APPLIES if the request takes effect (KB 12.4.2)."""
-        name, epoch = (asked.topic, asked.partition), asked.leadership.leader_epoch
+        name, epoch = (requested.topic, requested.partition), requested.leadership.leader_epoch
         if name in self._offline:
             return codes.KAFKA_STORAGE_ERROR
         partition, log = self.hosted.get(name), self._disk.logs.get(name)
         known_id = log.topic_id if log else None
-        if asked.topic_id is not None and known_id not in (None, asked.topic_id):
+        if requested.topic_id is not None and known_id not in (None, requested.topic_id):
             return codes.INCONSISTENT_TOPIC_ID
         known_epoch = partition.leader_epoch if partition else NO_EPOCH
-        if epoch == known_epoch and log and known_id is None and asked.topic_id is not None:
+        if epoch == known_epoch and log and known_id is None and requested.topic_id is not None:
             # The controller's protocol version was raised to 2.8 or later.
-            log.topic_id = self._stored_topic_id(asked)
+            log.topic_id = self._stored_topic_id(requested)
             return codes.NONE
-        if epoch == known_epoch and asked.topic_id is None and known_id is not None:
+        if epoch == known_epoch and requested.topic_id is None and known_id is not None:
             # It was lowered.
-            leads = asked.leadership.leader == self._context.id
+            leads = requested.leadership.leader == self._context.id
             return codes.STALE_CONTROLLER_EPOCH if leads else codes.NONE
         if epoch <= known_epoch:
             return codes.STALE_CONTROLLER_EPOCH
-        if self._context.id not in asked.assignment.replicas:
+        if self._context.id not in requested.assignment.replicas:
             return codes.UNKNOWN_TOPIC_OR_PARTITION
         return _APPLIES
 
-    def _apply(self, asked: LeaderAndIsrPartition) -> bool:
+    def _apply(self, requested: LeaderAndIsrPartition) -> bool:
         """False: the log may be in a log directory that has failed."""
-        name, leader = (asked.topic, asked.partition), asked.leadership.leader
+        name, leader = (requested.topic, requested.partition), requested.leadership.leader
         leads = leader == self._context.id
         # A broker follows no leader that it does not know to be live (makeFollowers).
         follows = not leads and leader in self._context.metadata.live
         if leads:
             self._followers.stop(name)
         partition = self.hosted.get(name)
-        is_older = partition is not None and partition.is_newer_than(asked)
+        is_older = partition is not None and partition.is_newer_than(requested)
         if is_older and (leads or follows):
             return True
-        log = self._open_log(name, asked)
+        log = self._open_log(name, requested)
         if log is None:
             self._go_offline(name)
             return False
         if partition is None:
             partition = self.hosted[name] = Partition(name, log, self._context, self._changes)
         if leads:
-            partition.make_leader(asked)
+            partition.make_leader(requested)
         elif follows:
-            partition.make_follower(asked)
+            partition.make_follower(requested)
             self._followers.stop(name)
             if not self._context.is_shutting_down:
                 self._followers.follow(partition)
         return True
 
-    def _open_log(self, name: Name, asked: LeaderAndIsrPartition) -> Log | None:
+    def _open_log(self, name: Name, requested: LeaderAndIsrPartition) -> Log | None:
         """The log of a partition, created if there is none (createLogIfNotExists)."""
         disk = self._disk
         log = disk.logs.get(name)
         if log is None:
-            if disk.failed and not asked.is_new:
+            if disk.failed and not requested.is_new:
                 return None
-            topic_id = self._stored_topic_id(asked)
+            topic_id = self._stored_topic_id(requested)
             log = disk.logs[name] = Log(topic_id)
             self._context.observer.log_created(self._context.process, name, topic_id)
         elif log.topic_id is None:
-            log.topic_id = self._stored_topic_id(asked)
+            log.topic_id = self._stored_topic_id(requested)
         return log
 
-    def _stored_topic_id(self, asked: LeaderAndIsrPartition) -> bytes | None:
+    def _stored_topic_id(self, requested: LeaderAndIsrPartition) -> bytes | None:
         """Before inter.broker.protocol.version 2.8 logs have no topic ids (usesTopicId)."""
-        return asked.topic_id if self._context.settings.protocol.has_topic_ids else None
+        return requested.topic_id if self._context.settings.protocol.has_topic_ids else None
 
     def _stop(
         self, request: StopReplicaRequest, failing: Collection[PartitionError]
@@ -218,19 +218,19 @@ class Replicas:
                 errors.append((*name, code))
         return errors
 
-    def _stop_one(self, asked: StopReplicaPartition, *, has_epochs: bool) -> int:
+    def _stop_one(self, requested: StopReplicaPartition, *, has_epochs: bool) -> int:
         """KB 12.4.3. A log on disk is deleted even if the broker does not host the partition since
         its restart. A leader that is stopped without deletion stays leader."""
-        name, context = (asked.topic, asked.partition), self._context
+        name, context = (requested.topic, requested.partition), self._context
         if name in self._offline:
             return codes.KAFKA_STORAGE_ERROR
         partition = self.hosted.get(name)
         known_epoch = partition.leader_epoch if partition else NO_EPOCH
-        if has_epochs and 0 <= asked.leader_epoch < known_epoch:
+        if has_epochs and 0 <= requested.leader_epoch < known_epoch:
             return codes.FENCED_LEADER_EPOCH
         self._followers.stop(name)
         context.observer.replica_stopped(context.process, name)
-        if asked.delete:
+        if requested.delete:
             self._drop(name)
             if self._disk.logs.pop(name, None) is not None:
                 context.observer.log_deleted(context.process, name)

@@ -117,17 +117,17 @@ class FetchSession:
 
     # Reading
 
-    def _ask(self, asked: FetchPartition) -> None:
-        name = asked.name
+    def _ask(self, requested: FetchPartition) -> None:
+        name = requested.name
         position = self._positions.get(name)
         if position is None:
-            position = self._positions[name] = Position(asked)
-        elif position.asked.leader_epoch != asked.leader_epoch:
+            position = self._positions[name] = Position(requested)
+        elif position.asked.leader_epoch != requested.leader_epoch:
             # The follower has dropped the response to its last fetch at the old leader epoch; a
             # Kafka follower would use its high watermark.
             position.high_watermark = -1
             self._stale[name] = position
-        position.asked = asked
+        position.asked = requested
         self._ready.pop(name, None)
         partition = self._find(name)
         if isinstance(partition, int):
@@ -144,8 +144,8 @@ class FetchSession:
             self._release(partition)
             return
         if self.is_follower:
-            partition.fetched(self, asked.offset)
-        if asked.offset < self._limit(partition):
+            partition.fetched(self, requested.offset)
+        if requested.offset < self._limit(partition):
             self._ready[name] = position
 
     def _limit(self, partition: Partition) -> int:
@@ -174,11 +174,11 @@ class FetchSession:
             leader_end=log.end if self.is_follower else log.high_watermark,
         )
 
-    def _error(self, asked: FetchPartition, partition: Partition) -> int:
-        known, topic_id = partition.log.topic_id, asked.topic_id
+    def _error(self, requested: FetchPartition, partition: Partition) -> int:
+        known, topic_id = partition.log.topic_id, requested.topic_id
         if known != topic_id and known is not None and topic_id is not None:
             return codes.INCONSISTENT_TOPIC_ID
-        error = epoch_error(asked.leader_epoch, partition)
+        error = epoch_error(requested.leader_epoch, partition)
         if not error and self.is_follower and self.replica not in partition.remotes:
             return messages.UNKNOWN_LEADER_EPOCH
         return error

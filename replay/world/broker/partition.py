@@ -54,8 +54,8 @@ class Position:
 
     __slots__ = ("asked", "high_watermark", "partition")
 
-    def __init__(self, asked: FetchPartition) -> None:
-        self.asked = asked
+    def __init__(self, requested: FetchPartition) -> None:
+        self.asked = requested
         self.partition: Partition | None = None
         """Where the position is one of the readers."""
         self.high_watermark = -1
@@ -141,16 +141,16 @@ class Partition:
 
     # Leadership
 
-    def is_newer_than(self, asked: LeaderAndIsrPartition) -> bool:
+    def is_newer_than(self, requested: LeaderAndIsrPartition) -> bool:
         """Whether what is known is of a later version of the state znode."""
-        return asked.leadership.partition_epoch < self.partition_epoch
+        return requested.leadership.partition_epoch < self.partition_epoch
 
-    def make_leader(self, asked: LeaderAndIsrPartition) -> None:
+    def make_leader(self, requested: LeaderAndIsrPartition) -> None:
         """Lead from now on, with a higher leader epoch (makeLeader)."""
-        state, context = asked.leadership, self._context
+        state, context = requested.leadership, self._context
         is_new_leader = not self.is_leader
         self.controller_epoch = state.controller_epoch
-        self.replicas = asked.assignment.replicas
+        self.replicas = requested.assignment.replicas
         self._set_remotes()
         end, now_us = self.log.end, context.clock.now_us
         self.log.start_epoch(state.leader_epoch, end)
@@ -166,13 +166,13 @@ class Partition:
         self._raise_high_watermark()
         self._wake_readers()
 
-    def make_follower(self, asked: LeaderAndIsrPartition) -> None:
+    def make_follower(self, requested: LeaderAndIsrPartition) -> None:
         """Follow another leader from now on (makeFollower)."""
-        state = asked.leadership
+        state = requested.leadership
         self.controller_epoch = state.controller_epoch
         self.leader, self.is_leader = state.leader, False
         self.leader_epoch, self.partition_epoch = state.leader_epoch, state.partition_epoch
-        self.replicas = asked.assignment.replicas
+        self.replicas = requested.assignment.replicas
         self.recovery_state = state.recovery_state
         self.isr = self.maximal_isr = ()
         self.pending = None

@@ -106,12 +106,12 @@ class ServedConnection:
         )
         return MetadataResponse(request.number, leaders)
 
-    def _end_of(self, asked: EpochPartition) -> EpochEnd:
+    def _end_of(self, requested: EpochPartition) -> EpochEnd:
         """Partition.lastOffsetForLeaderEpoch."""
-        partition = self._replicas.find(asked.name)
+        partition = self._replicas.find(requested.name)
         if isinstance(partition, int):
-            return EpochEnd(asked.name, partition)
-        error = epoch_error(asked.leader_epoch, partition)
+            return EpochEnd(requested.name, partition)
+        error = epoch_error(requested.leader_epoch, partition)
         if error:
-            return EpochEnd(asked.name, error)
-        return EpochEnd(asked.name, codes.NONE, *partition.log.end_of(asked.epoch))
+            return EpochEnd(requested.name, error)
+        return EpochEnd(requested.name, codes.NONE, *partition.log.end_of(requested.epoch))

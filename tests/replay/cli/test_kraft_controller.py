@@ -13,7 +13,7 @@ LOG = Path(__file__).parents[2] / "incidents/migration-left"
 @pytest.mark.parametrize(
     ("command", "line"),
     [
-        (["why"], "KRaft controller 3000 is controller of term 11 since event 81 "),
+        (["why"], "KRaft controller 3000 has been controller of term 11 since event 81 "),
         (["why"], "KRaft controller 3000 replaced broker 1 (term 10) with the write that deleted"),
         (["why", "--term", "10"], "KRaft controller 3000 took over with term 11 at event 81 "),
         (["why", "--term", "10"], "/controller was deleted by KRaft controller 3000, not by"),

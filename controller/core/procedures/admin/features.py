@@ -30,26 +30,28 @@ _FAILED = "Unable to update finalized features due to an unexpected server error
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 
 
-async def process_update_features(controller: Controller, asked: UpdateFeaturesReceived) -> None:
+async def process_update_features(controller: Controller, request: UpdateFeaturesReceived) -> None:
     """Validate each update, write the result once, answer for each feature.
 
     KafkaApis.handleUpdateFeatures, KafkaController.processFeatureUpdatesWithActiveController.
     """
     if not controller.protocol.has_feature_versioning:
         error = error_codes.INVALID_REQUEST
-        send_response(controller, UpdateFeaturesResponse(asked.request, error, _DISABLED), _RULE)
+        send_response(controller, UpdateFeaturesResponse(request.request, error, _DISABLED), _RULE)
         return
     found = await read_znodes(controller, [znodes.FEATURE], _RULE)
     present = _present(controller, found.errors[0], found.data[0])
     wanted = dict(present.levels)
     answers: dict[str, TopicResult] = {}
-    for update in asked.updates:
+    for update in request.updates:
         # If a feature is named twice, the first update counts.
         if update.feature not in answers:
             answers[update.feature] = _update_result(update, present.levels)
             if not answers[update.feature].error:
                 del wanted[update.feature]
-    is_dry = asked.validate_only and VALIDATE_ONLY_CHANGES_NOTHING.applies(controller.configuration)
+    is_dry = request.validate_only and VALIDATE_ONLY_CHANGES_NOTHING.applies(
+        controller.configuration
+    )
     if wanted != present.levels and not is_dry:
         content = znodes.write_features(znodes.Features(True, wanted, present.version))
         change = SetData(znodes.FEATURE, content, found.versions[0])
@@ -59,7 +61,7 @@ async def process_update_features(controller: Controller, asked: UpdateFeaturesR
             controller.notice("error", "features_not_written", znodes.FEATURE, text)
             answers = {name: _as_failed_result(answer) for name, answer in answers.items()}
     answered = tuple(answers.values())
-    answer = UpdateFeaturesResponse(asked.request, error_codes.NONE, None, answered)
+    answer = UpdateFeaturesResponse(request.request, error_codes.NONE, None, answered)
     send_response(controller, answer, _RULE)
 
 

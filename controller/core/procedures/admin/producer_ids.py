@@ -17,26 +17,26 @@ _ID_MAX = 2**63 - 1
 
 
 async def process_allocate_producer_ids(
-    controller: Controller, asked: AllocateProducerIdsReceived
+    controller: Controller, request: AllocateProducerIdsReceived
 ) -> None:
     """Allocate the next block to the broker that asks, once the block is stored."""
-    error, first = _error_of_request(controller, asked), 0
+    error, first = _error_of_request(controller, request), 0
     if not error:
         try:
-            first = await _next_block(controller, asked.broker)
+            first = await _next_block(controller, request.broker)
         except (ProcedureError, ZnodeError) as failure:
             controller.notice("error", "no_producer_ids", znodes.PRODUCER_IDS, str(failure))
             error = error_codes.UNKNOWN_SERVER_ERROR
     length = 0 if error else _BLOCK_SIZE
-    answer = AllocateProducerIdsResponse(asked.request, error, first, length)
+    answer = AllocateProducerIdsResponse(request.request, error, first, length)
     controller.issue(answer, Reason(_RULE))
 
 
-def _error_of_request(controller: Controller, asked: AllocateProducerIdsReceived) -> int:
-    broker = controller.context.brokers.get(asked.broker)
+def _error_of_request(controller: Controller, request: AllocateProducerIdsReceived) -> int:
+    broker = controller.context.brokers.get(request.broker)
     if broker is None:
         return error_codes.BROKER_ID_NOT_REGISTERED
-    if broker.epoch != asked.broker_epoch:
+    if broker.epoch != request.broker_epoch:
         return error_codes.STALE_BROKER_EPOCH
     return error_codes.NONE
 

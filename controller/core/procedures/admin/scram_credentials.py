@@ -47,35 +47,35 @@ Configs = dict[str, dict[str, str]]
 
 
 async def process_alter_scram_credentials(
-    controller: Controller, asked: AlterUserScramCredentialsReceived
+    controller: Controller, request: AlterUserScramCredentialsReceived
 ) -> None:
     """Validate every user, write the configurations of the users without an error, announce them.
 
     KafkaApis.handleAlterUserScramCredentialsRequest.
     """
-    answers = _invalid_user_results(asked)
-    named = [one.user for one in asked.upsertions] + [one.user for one in asked.deletions]
+    answers = _invalid_user_results(request)
+    named = [one.user for one in request.upsertions] + [one.user for one in request.deletions]
     users = [user for user in dict.fromkeys(named) if user not in answers]
     configs = await _present(controller, users, answers)
-    _alter(asked, configs, answers)
+    _alter(request, configs, answers)
     wanted = {user: configs[user] for user in configs if user not in answers}
     for user in wanted:
         _check_configs(controller, user, configs[user], answers)
     await _write(controller, wanted, answers)
     await _announce(controller, wanted, answers)
     answers |= {user: UserResult(user) for user in wanted if user not in answers}
-    answer = AlterUserScramCredentialsResponse(asked.request, tuple(answers.values()))
+    answer = AlterUserScramCredentialsResponse(request.request, tuple(answers.values()))
     send_response(controller, answer, _RULE)
 
 
 # Validation -------------------------------------------------------------------------------------
 
 
-def _invalid_user_results(asked: AlterUserScramCredentialsReceived) -> Results:
+def _invalid_user_results(request: AlterUserScramCredentialsReceived) -> Results:
     """The users whose alterations are invalid, whatever ZooKeeper has."""
     answers: Results = {}
-    deletions: list[Alteration] = [*asked.deletions]
-    upsertions: list[Alteration] = [*asked.upsertions]
+    deletions: list[Alteration] = [*request.deletions]
+    upsertions: list[Alteration] = [*request.upsertions]
     for one in deletions + upsertions:
         try:
             _check(one)
@@ -134,15 +134,15 @@ async def _present(controller: Controller, users: list[str], answers: Results) -
     return configs
 
 
-def _alter(asked: AlterUserScramCredentialsReceived, configs: Configs, answers: Results) -> None:
+def _alter(request: AlterUserScramCredentialsReceived, configs: Configs, answers: Results) -> None:
     """Apply the alterations to `configs`. One credential that cannot be made fails all users."""
     names = user_configs.MECHANISMS
-    deletions = [one for one in asked.deletions if one.user in configs]
+    deletions = [one for one in request.deletions if one.user in configs]
     for one in deletions:
         if names.get(one.mechanism) not in configs[one.user]:
             text = "Attempt to delete a user credential that does not exist"
             answers.setdefault(one.user, UserResult(one.user, error_codes.RESOURCE_NOT_FOUND, text))
-    upsertions = [one for one in asked.upsertions if one.user in configs.keys() - answers.keys()]
+    upsertions = [one for one in request.upsertions if one.user in configs.keys() - answers.keys()]
     if not all(one.credential for one in upsertions):
         answers |= {user: _failed_result(user) for user in configs if user not in answers}
     for one in deletions:

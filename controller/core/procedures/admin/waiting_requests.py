@@ -47,10 +47,10 @@ def start_time_out(controller: Controller, request: ApiRequest) -> None:
         controller.issue(StartTimer(timer, request.timeout_ms), Reason(_RULE))
 
 
-def send_response(controller: Controller, answer: ApiResponse, rule: str) -> None:
+def send_response(controller: Controller, response: ApiResponse, rule: str) -> None:
     """Answer a request, and cancel its time-out."""
-    controller.issue(answer, Reason(rule))
-    timer = timer_of(answer.request)
+    controller.issue(response, Reason(rule))
+    timer = timer_of(response.request)
     if controller.timed.pop(timer, None) is not None:
         controller.issue(CancelTimer(timer), Reason(_RULE))
 
@@ -105,33 +105,33 @@ def _is_done(context: ControllerContext, waiting: WaitingRequest) -> bool:
 
 
 def respond_when_propagated(
-    controller: Controller, answer: WaitingResponse | ElectLeadersResponse, rule: str
+    controller: Controller, response: WaitingResponse | ElectLeadersResponse, rule: str
 ) -> None:
     """Answer when every broker has acknowledged what it was sent so far, if there is time for that.
 
     The tool may ask any broker next. A broker that does not respond is waited for only briefly, and
     not again before it has responded to something.
     """
-    context, request = controller.context, answer.request
+    context, request = controller.context, response.request
     unacked = context.unacked_metadata
     awaited = {one: unacked[one] for one in unacked if one not in context.unresponsive} or unacked
     if not awaited or timer_of(request) not in controller.timed:
-        send_response(controller, answer, rule)
+        send_response(controller, response, rule)
         return
-    context.propagating[request] = PropagatingResponse(answer, dict(awaited))
-    if isinstance(answer, ElectLeadersResponse):
+    context.propagating[request] = PropagatingResponse(response, dict(awaited))
+    if isinstance(response, ElectLeadersResponse):
         controller.issue(DelayResponse(request), Reason(rule))
 
 
-def on_response(controller: Controller, answer: BrokerResponded) -> None:
+def on_response(controller: Controller, response: BrokerResponded) -> None:
     """A broker responded: it has also processed all earlier requests."""
-    context, broker = controller.context, answer.broker
+    context, broker = controller.context, response.broker
     context.unresponsive.pop(broker, None)
-    if context.unacked_metadata.get(broker) == answer.command:
+    if context.unacked_metadata.get(broker) == response.command:
         del context.unacked_metadata[broker]
     for pending in list(context.propagating.values()):
         awaited = pending.awaited.get(broker)
-        if awaited is None or answer.command < awaited:
+        if awaited is None or response.command < awaited:
             continue
         del pending.awaited[broker]
         if pending.awaited and not pending.has_response:
@@ -151,13 +151,13 @@ def _respond_if_propagated(controller: Controller, pending: PropagatingResponse)
 
 
 def _conclude(
-    controller: Controller, pending: PropagatingResponse, answer: ApiResponse, rule: str
+    controller: Controller, pending: PropagatingResponse, response: ApiResponse, rule: str
 ) -> None:
     """Answer a request, whether or not all brokers responded."""
-    del controller.context.propagating[answer.request]
+    del controller.context.propagating[response.request]
     if pending.has_response:
-        controller.issue(CancelTimer(_response_timer(answer.request)), Reason(rule))
-    send_response(controller, answer, rule)
+        controller.issue(CancelTimer(_response_timer(response.request)), Reason(rule))
+    send_response(controller, response, rule)
 
 
 def _stop_waiting_for_brokers(controller: Controller, pending: PropagatingResponse) -> None:
@@ -225,24 +225,24 @@ def _incomplete(context: ControllerContext, waiting: WaitingRequest) -> WaitingR
 
 
 def _unpropagated_response(
-    answer: WaitingResponse | ElectLeadersResponse,
+    response: WaitingResponse | ElectLeadersResponse,
 ) -> WaitingResponse | ElectLeadersResponse:
     """The answer if no broker knows the outcome."""
-    if not isinstance(answer, ElectLeadersResponse):
+    if not isinstance(response, ElectLeadersResponse):
         return _timed_out_response(
-            answer, [one.name for one in answer.topics if one.name and not one.error]
+            response, [one.name for one in response.topics if one.name and not one.error]
         )
     late = (
         one if one.error else PartitionResult(one.topic, one.partition, REQUEST_TIMED_OUT)
-        for one in answer.partitions
+        for one in response.partitions
     )
-    return ElectLeadersResponse(answer.request, answer.error, tuple(late))
+    return ElectLeadersResponse(response.request, response.error, tuple(late))
 
 
-def _timed_out_response(answer: WaitingResponse, topics: list[str]) -> WaitingResponse:
+def _timed_out_response(response: WaitingResponse, topics: list[str]) -> WaitingResponse:
     """The answer with REQUEST_TIMED_OUT for these topics."""
     late, error = dict.fromkeys(topics), REQUEST_TIMED_OUT
-    match answer:
+    match response:
         case CreateTopicsResponse(request=request, topics=created):
             # Kafka returns the topic id nevertheless.
             return CreateTopicsResponse(
@@ -253,7 +253,7 @@ def _timed_out_response(answer: WaitingResponse, topics: list[str]) -> WaitingRe
                     else one
                     for one in created
                 ),
-                answer.release,
+                response.release,
             )
         case CreatePartitionsResponse(request=request, topics=grown):
             answers = (TopicResult(one.name, error) if one.name in late else one for one in grown)
@@ -261,7 +261,7 @@ def _timed_out_response(answer: WaitingResponse, topics: list[str]) -> WaitingRe
         case DeleteTopicsResponse(request=request, topics=deleted):
             return DeleteTopicsResponse(
                 request,
-                answer.error,
+                response.error,
                 tuple(
                     DeletedTopic(one.name, one.topic_id, error) if one.name in late else one
                     for one in deleted

@@ -19,29 +19,29 @@ _RULE = ControlledShutdownReceived.RULE
 
 
 async def process_controlled_shutdown(
-    controller: Controller, asked: ControlledShutdownReceived
+    controller: Controller, request: ControlledShutdownReceived
 ) -> None:
     """Move the leaderships of the broker, stop its followers, answer with the partitions that it
     still leads.
     """
-    error = _error_of_request(controller, asked)
+    error = _error_of_request(controller, request)
     remaining: tuple[tuple[str, int], ...] = ()
     if not error:
-        remaining = await _shut_down(controller, asked.broker)
-    answer = ControlledShutdownResponse(asked.request, error, remaining)
+        remaining = await _shut_down(controller, request.broker)
+    answer = ControlledShutdownResponse(request.request, error, remaining)
     controller.issue(answer, Reason(_RULE))
 
 
-def _error_of_request(controller: Controller, asked: ControlledShutdownReceived) -> int:
+def _error_of_request(controller: Controller, request: ControlledShutdownReceived) -> int:
     """Why the broker cannot shut down in a controlled way; 0 if it can.
 
     Kafka's NoSuchElementException for an unknown broker is answered as UNKNOWN_SERVER_ERROR.
     """
-    broker = controller.context.brokers.get(asked.broker)
-    if asked.broker_epoch != UNKNOWN_BROKER_EPOCH:
+    broker = controller.context.brokers.get(request.broker)
+    if request.broker_epoch != UNKNOWN_BROKER_EPOCH:
         if broker is None:
             return error_codes.UNKNOWN_SERVER_ERROR
-        if asked.broker_epoch < broker.epoch:
+        if request.broker_epoch < broker.epoch:
             return error_codes.STALE_BROKER_EPOCH
     return error_codes.NONE if broker is not None else error_codes.BROKER_NOT_AVAILABLE
 

@@ -19,58 +19,58 @@ from controller.core.triggers import (
 _EXPECTED = (STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH)
 
 
-def process_broker_response(controller: Controller, answer: BrokerResponded) -> None:
+def process_broker_response(controller: Controller, response: BrokerResponded) -> None:
     """Report an error of a whole request; nothing is sent again because of it (KB 12.1.3).
 
     Two kinds are queued as controller events: LeaderAndIsr responses that concern log directories,
     and StopReplica responses for replicas of topics that are being deleted.
     """
-    asked = controller.context.in_flight.pop(answer.command, None)
+    asked = controller.context.in_flight.pop(response.command, None)
     if not controller.is_active:
         return
     if isinstance(asked, StopReplicaRequest):
-        _take_stop_replica(controller, answer, asked)
-        confirm_deletions(controller, answer, asked)
-    if answer.error:
-        _report_error(controller, answer)
+        _take_stop_replica(controller, response, asked)
+        confirm_deletions(controller, response, asked)
+    if response.error:
+        _report_error(controller, response)
     elif isinstance(asked, LeaderAndIsrRequest):
-        _take_leader_and_isr(controller, answer, asked)
-        take_answers(controller, answer, asked)
+        _take_leader_and_isr(controller, response, asked)
+        take_answers(controller, response, asked)
 
 
 def _take_leader_and_isr(
-    controller: Controller, answer: BrokerResponded, asked: LeaderAndIsrRequest
+    controller: Controller, response: BrokerResponded, request: LeaderAndIsrRequest
 ) -> None:
-    failed = any(code == KAFKA_STORAGE_ERROR for _, _, code in answer.partition_errors)
-    if failed or answer.broker in controller.context.offline_dirs:
-        names = [(one.topic, one.partition) for one in asked.partitions]
-        controller.enqueue(LeaderAndIsrResponseReceived(answer, names))
+    failed = any(code == KAFKA_STORAGE_ERROR for _, _, code in response.partition_errors)
+    if failed or response.broker in controller.context.offline_dirs:
+        names = [(one.topic, one.partition) for one in request.partitions]
+        controller.enqueue(LeaderAndIsrResponseReceived(response, names))
 
 
 def _take_stop_replica(
-    controller: Controller, answer: BrokerResponded, asked: StopReplicaRequest
+    controller: Controller, response: BrokerResponded, request: StopReplicaRequest
 ) -> None:
     """With an error of the whole request, only the partitions that it lists count (KB 12.3.4)."""
-    listed = {(topic, number) for topic, number, _ in answer.partition_errors}
+    listed = {(topic, number) for topic, number, _ in response.partition_errors}
     names = [
         (one.topic, one.partition)
-        for one in asked.partitions
+        for one in request.partitions
         if one.delete
         and one.topic in controller.context.deletion_started
-        and (not answer.error or (one.topic, one.partition) in listed)
+        and (not response.error or (one.topic, one.partition) in listed)
     ]
     if names:
         epoch = controller.context.epoch
-        controller.enqueue(TopicDeletionStopReplicaResponseReceived(answer, names, epoch))
+        controller.enqueue(TopicDeletionStopReplicaResponseReceived(response, names, epoch))
 
 
-def _report_error(controller: Controller, answer: BrokerResponded) -> None:
-    level = "info" if answer.error in _EXPECTED else "warning"
+def _report_error(controller: Controller, response: BrokerResponded) -> None:
+    level = "info" if response.error in _EXPECTED else "warning"
     controller.notice(
         level,
         "broker_error",
-        f"broker {answer.broker}",
-        f"broker {answer.broker} answered a control request with error code {answer.error}",
+        f"broker {response.broker}",
+        f"broker {response.broker} answered a control request with error code {response.error}",
     )
 
 

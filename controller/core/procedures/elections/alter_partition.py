@@ -24,79 +24,81 @@ Verdicts = dict[Partition, int]
 
 
 async def process_alter_partition(
-    controller: Controller, asked: AlterPartitionReceived
+    controller: Controller, request: AlterPartitionReceived
 ) -> list[Partition]:
     """Validate every partition, write the accepted ones, send metadata to all brokers, answer.
 
     Returns the partitions whose state is as proposed: a reassignment may have waited for it.
     """
-    error = _error_of_request(controller, asked)
+    error = _error_of_request(controller, request)
     if error:
-        controller.issue(AlterPartitionResponse(asked.request, error), Reason(_RULE))
+        controller.issue(AlterPartitionResponse(request.request, error), Reason(_RULE))
         return []
     named = [
-        _topic_and_partition(controller.context, asked.version, one) for one in asked.partitions
+        _topic_and_partition(controller.context, request.version, one) for one in request.partitions
     ]
-    proposals = _proposals(controller, asked, named)
-    verdicts = _judge_all(controller, asked, proposals)
+    proposals = _proposals(controller, request, named)
+    verdicts = _judge_all(controller, request, proposals)
     await _write(controller, proposals, verdicts)
     batch = controller.new_batch(_RULE)
     batch.add_update_metadata(controller.context.brokers, sorted_partitions(proposals))
     controller.send(batch)
     answers = [
-        _answer(asked.version, topic, partition, one, verdicts)
-        for (topic, partition), one in zip(named, asked.partitions, strict=True)
+        _answer(request.version, topic, partition, one, verdicts)
+        for (topic, partition), one in zip(named, request.partitions, strict=True)
     ]
     controller.issue(
-        AlterPartitionResponse(asked.request, error_codes.NONE, _by_topic(answers)), Reason(_RULE)
+        AlterPartitionResponse(request.request, error_codes.NONE, _by_topic(answers)), Reason(_RULE)
     )
     return [one for one in sorted_partitions(proposals) if verdicts[one] == error_codes.NONE]
 
 
 def accepted_partitions(
-    controller: Controller, asked: AlterPartitionReceived
+    controller: Controller, request: AlterPartitionReceived
 ) -> set[tuple[str, int]]:
     """The partitions whose state a request would write; changes nothing."""
-    if not controller.is_active or _error_of_request(controller, asked):
+    if not controller.is_active or _error_of_request(controller, request):
         return set()
     named = [
-        _topic_and_partition(controller.context, asked.version, one) for one in asked.partitions
+        _topic_and_partition(controller.context, request.version, one) for one in request.partitions
     ]
-    proposals = _proposals(controller, asked, named)
-    verdicts = _judge_all(controller, asked, proposals)
+    proposals = _proposals(controller, request, named)
+    verdicts = _judge_all(controller, request, proposals)
     return {partition.key for partition in proposals if partition not in verdicts}
 
 
 def _proposals(
     controller: Controller,
-    asked: AlterPartitionReceived,
+    request: AlterPartitionReceived,
     named: list[tuple[Topic | None, Partition | None]],
 ) -> dict[Partition, LeaderAndIsr]:
     return {
-        partition: _proposal(asked.broker, one, controller.context.epoch)
-        for (_, partition), one in zip(named, asked.partitions, strict=True)
+        partition: _proposal(request.broker, one, controller.context.epoch)
+        for (_, partition), one in zip(named, request.partitions, strict=True)
         if partition is not None
     }
 
 
 def _judge_all(
-    controller: Controller, asked: AlterPartitionReceived, proposals: dict[Partition, LeaderAndIsr]
+    controller: Controller,
+    request: AlterPartitionReceived,
+    proposals: dict[Partition, LeaderAndIsr],
 ) -> Verdicts:
     return {
         partition: verdict
         for partition, proposed in proposals.items()
-        if (verdict := judge(controller, partition, proposed, asked.version)) is not None
+        if (verdict := judge(controller, partition, proposed, request.version)) is not None
     }
 
 
-def _error_of_request(controller: Controller, asked: AlterPartitionReceived) -> int:
+def _error_of_request(controller: Controller, request: AlterPartitionReceived) -> int:
     """The error code of the request as a whole; 0 if it is valid."""
-    broker = controller.context.brokers.get(asked.broker)
-    if broker is None or broker.epoch != asked.broker_epoch:
+    broker = controller.context.brokers.get(request.broker)
+    if broker is None or broker.epoch != request.broker_epoch:
         return error_codes.STALE_BROKER_EPOCH
     if any(
-        _has_unknown_recovery_state(controller.context, asked.version, one)
-        for one in asked.partitions
+        _has_unknown_recovery_state(controller.context, request.version, one)
+        for one in request.partitions
     ):
         return error_codes.UNKNOWN_SERVER_ERROR
     return error_codes.NONE

@@ -30,26 +30,26 @@ Name = tuple[str, int]
 # Admin tools ------------------------------------------------------------------------------------
 
 
-async def process_elect_leaders(controller: Controller, asked: ElectLeadersReceived) -> None:
+async def process_elect_leaders(controller: Controller, request: ElectLeadersReceived) -> None:
     """Elect for the partitions that need it, and answer for each partition."""
-    context, rule = controller.context, asked.rule
+    context, rule = controller.context, request.rule
     names = (
         _partitions_with_leadership(context)
-        if asked.partitions is None
-        else list(dict.fromkeys(asked.partitions))
+        if request.partitions is None
+        else list(dict.fromkeys(request.partitions))
     )
-    verdicts = {name: _judge(controller, name, asked.election) for name in names}
+    verdicts = {name: _judge(controller, name, request.election) for name in names}
     needing = [one for one in verdicts.values() if isinstance(one, Partition)]
-    strategy = _STRATEGIES[asked.election]
+    strategy = _STRATEGIES[request.election]
     results: Results = {}
     for number, part in enumerate(slices(controller, sorted_partitions(needing))):
         if number:
             await pause(controller)
         results |= await change_partitions(controller, part, PartitionState.ONLINE, rule, strategy)
-    answered = [_answer(one, results, asked.election) for one in verdicts.values()]
-    if asked.partitions is None:
+    answered = [_answer(one, results, request.election) for one in verdicts.values()]
+    if request.partitions is None:
         answered = [one for one in answered if one.error != error_codes.ELECTION_NOT_NEEDED]
-    answer = ElectLeadersResponse(asked.request, error_codes.NONE, tuple(answered))
+    answer = ElectLeadersResponse(request.request, error_codes.NONE, tuple(answered))
     if any(not one.error for one in answered):
         respond_when_propagated(controller, answer, rule)
     else:

@@ -138,13 +138,13 @@ def _report_refused(controller: Controller, errors: Results) -> None:
 
 
 async def process_alter_reassignments(
-    controller: Controller, asked: AlterPartitionReassignmentsReceived
+    controller: Controller, request: AlterPartitionReassignmentsReceived
 ) -> None:
     """Validate every target, then begin or cancel (processApiPartitionReassignment, KB 7.3)."""
     errors: Results = {}
     targets: dict[Name, Assignment] = {}
     # If a partition is named twice, the last target counts, as in KafkaApis.
-    wanted = {(one.topic, one.partition): one for one in asked.partitions}
+    wanted = {(one.topic, one.partition): one for one in request.partitions}
     cancelled = await is_cancelled(controller)
     undone: dict[Name, tuple[int, ...]] = {}
     for name, one in wanted.items():
@@ -159,7 +159,7 @@ async def process_alter_reassignments(
     await _replace_entries(controller, targets)
     errors |= await _trigger(controller, targets, by_api=True)
     answers = tuple(errors.get(name) or PartitionResult(*name, error_codes.NONE) for name in wanted)
-    answer = AlterPartitionReassignmentsResponse(asked.request, error_codes.NONE, answers)
+    answer = AlterPartitionReassignmentsResponse(request.request, error_codes.NONE, answers)
     controller.issue(answer, Reason(RULE))
 
 
@@ -179,19 +179,19 @@ async def _replace_entries(controller: Controller, names: Collection[Name]) -> N
     await remove_entries(controller, claim, report)
 
 
-def _undone(controller: Controller, asked: ReassignmentTarget) -> tuple[int, ...]:
+def _undone(controller: Controller, requested: ReassignmentTarget) -> tuple[int, ...]:
     """The originals in the order in which a request restores them; none if it does not undo a
     reassignment under way.
 
     A null target, and the originals as target, undo it. Any other target replaces it (KB 7.8).
     """
-    partition = controller.context.find(asked.topic, asked.partition)
+    partition = controller.context.find(requested.topic, requested.partition)
     if not controller.configuration.has_kip_236 or partition not in controller.context.reassigning:
         return ()
     originals = controller.context.originals(partition)
-    if asked.replicas is None:
+    if requested.replicas is None:
         return originals
-    return asked.replicas if set(asked.replicas) == set(originals) else ()
+    return requested.replicas if set(requested.replicas) == set(originals) else ()
 
 
 async def _roll_back(controller: Controller, undone: dict[Name, tuple[int, ...]]) -> Results:
@@ -215,31 +215,33 @@ async def _roll_back(controller: Controller, undone: dict[Name, tuple[int, ...]]
 
 
 def _judge(
-    controller: Controller, asked: ReassignmentTarget, *, cancelled: bool
+    controller: Controller, requested: ReassignmentTarget, *, cancelled: bool
 ) -> Assignment | PartitionResult:
     """The requested assignment, or an error message (validateReplicas)."""
-    current = _assignment(controller, (asked.topic, asked.partition))
-    if asked.replicas is None:
+    current = _assignment(controller, (requested.topic, requested.partition))
+    if requested.replicas is None:
         if current.is_being_reassigned:
             return current.reassign_to(current.origin)
         error = error_codes.NO_REASSIGNMENT_IN_PROGRESS
-        return PartitionResult(asked.topic, asked.partition, error)
-    wrong = _wrong_with(controller, current, asked.replicas)
+        return PartitionResult(requested.topic, requested.partition, error)
+    wrong = _wrong_with(controller, current, requested.replicas)
     if wrong:
         error = error_codes.INVALID_REPLICA_ASSIGNMENT
-        return PartitionResult(asked.topic, asked.partition, error, wrong)
-    if refused := _route_problem(controller, asked, cancelled=cancelled):
+        return PartitionResult(requested.topic, requested.partition, error, wrong)
+    if refused := _route_problem(controller, requested, cancelled=cancelled):
         error = error_codes.REASSIGNMENT_IN_PROGRESS
-        return PartitionResult(asked.topic, asked.partition, error, refused)
-    return current.reassign_to(asked.replicas)
+        return PartitionResult(requested.topic, requested.partition, error, refused)
+    return current.reassign_to(requested.replicas)
 
 
-def _route_problem(controller: Controller, asked: ReassignmentTarget, *, cancelled: bool) -> str:
+def _route_problem(
+    controller: Controller, requested: ReassignmentTarget, *, cancelled: bool
+) -> str:
     """Why admin tools cannot reassign a partition now; "" if they can. A partition is reassigned by
     one route at a time, and by none while a cancellation exists."""
     if cancelled:
         return _CANCELLED
-    partition = controller.context.find(asked.topic, asked.partition)
+    partition = controller.context.find(requested.topic, requested.partition)
     route = current_route(controller, partition) if partition is not None else ""
     return other_route_text(route) if route not in ("", ADMIN_TOOLS) else ""
 
@@ -276,21 +278,21 @@ def _set(brokers: Collection[int]) -> str:
 
 
 def process_list_reassignments(
-    controller: Controller, asked: ListPartitionReassignmentsReceived
+    controller: Controller, request: ListPartitionReassignmentsReceived
 ) -> None:
     """The reassignments under way, all or of the requested partitions (KB 11.6)."""
     context = controller.context
-    if asked.partitions is None:
+    if request.partitions is None:
         named = list(context.reassigning)
     else:
-        found = dict.fromkeys(context.find(*name) for name in asked.partitions)
+        found = dict.fromkeys(context.find(*name) for name in request.partitions)
         named = [one for one in found if one is not None]
     ongoing = tuple(
         OngoingReassignment(*one.key, one.assignment)
         for one in sorted_partitions(named)
         if one.assignment.is_being_reassigned
     )
-    answer = ListPartitionReassignmentsResponse(asked.request, error_codes.NONE, ongoing)
+    answer = ListPartitionReassignmentsResponse(request.request, error_codes.NONE, ongoing)
     controller.issue(answer, Reason(RULE))
 
 

@@ -124,16 +124,16 @@ async def _make_parent(controller: Controller) -> None:
 
 
 def confirm_deletions(
-    controller: Controller, answer: BrokerResponded, asked: StopReplicaRequest
+    controller: Controller, response: BrokerResponded, request: StopReplicaRequest
 ) -> None:
     """A broker has deleted replicas: all those that its response does not list with an error."""
-    if not controller.context.deletions or answer.error:
+    if not controller.context.deletions or response.error:
         return
-    failed = {(topic, number) for topic, number, _ in answer.partition_errors}
-    deleted = {(one.topic, one.partition) for one in asked.partitions if one.delete} - failed
+    failed = {(topic, number) for topic, number, _ in response.partition_errors}
+    deleted = {(one.topic, one.partition) for one in request.partitions if one.delete} - failed
     this_term = f"{controller.context.epoch}_"
     for child, one in controller.context.deletions.items():
-        if one.broker != answer.broker or deleted.isdisjoint(one.names):
+        if one.broker != response.broker or deleted.isdisjoint(one.names):
             continue
         one.names = [name for name in one.names if name not in deleted]
         if not one.names:
@@ -144,16 +144,16 @@ def confirm_deletions(
 
 
 def take_answers(
-    controller: Controller, answer: BrokerResponded, asked: LeaderAndIsrRequest
+    controller: Controller, response: BrokerResponded, request: LeaderAndIsrRequest
 ) -> None:
     """A broker has accepted or refused replicas, some of which were to be deleted before they were
     assigned again. Answers about an earlier topic of the same name do not count."""
-    errors = {(topic, number): code for topic, number, code in answer.partition_errors}
+    errors = {(topic, number): code for topic, number, code in response.partition_errors}
     for one in controller.context.deletions.values():
-        if one.broker != answer.broker or not one.names:
+        if one.broker != response.broker or not one.names:
             continue
         pending = dict.fromkeys(one.names)
-        for each in asked.partitions:
+        for each in request.partitions:
             name = each.topic, each.partition
             if name not in pending or not _is_assigned(controller, one.broker, name):
                 continue
@@ -174,18 +174,18 @@ def take_answers(
 
 
 def _find_current_state(
-    controller: Controller, asked: LeaderAndIsrPartition
+    controller: Controller, requested: LeaderAndIsrPartition
 ) -> LeaderAndIsr | None:
     """The state of the partition of a request; None if the request was for a topic that was deleted
     since. Without a topic id, another leader epoch than the present one shows it; the answer to the
     request with that one follows."""
-    partition = controller.context.find(asked.topic, asked.partition)
+    partition = controller.context.find(requested.topic, requested.partition)
     if partition is None or partition.leadership is None:
         return None
-    if asked.topic_id is not None and partition.topic.id is not None:
-        is_current = asked.topic_id == partition.topic.id
+    if requested.topic_id is not None and partition.topic.id is not None:
+        is_current = requested.topic_id == partition.topic.id
     else:
-        is_current = asked.leadership.leader_epoch == partition.leadership.leader_epoch
+        is_current = requested.leadership.leader_epoch == partition.leadership.leader_epoch
     return partition.leadership if is_current else None
 
 

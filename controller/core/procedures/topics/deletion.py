@@ -180,16 +180,16 @@ def _deletions_in_flight(controller: Controller, broker: int) -> set[tuple[str, 
 
 
 async def process_stop_replica_response(
-    controller: Controller, answer: BrokerResponded, asked: list[tuple[str, int]]
+    controller: Controller, response: BrokerResponded, asked: list[tuple[str, int]]
 ) -> None:
     """A broker deleted replicas, or could not (KB 8.2.2). `asked`: the replicas of the request."""
-    failed = {(topic, number) for topic, number, _ in answer.partition_errors}
+    failed = {(topic, number) for topic, number, _ in response.partition_errors}
     partitions = [
         one
         for name in asked
         if (one := controller.context.find(*name)) is not None and one.replicas
     ]
-    broker = answer.broker
+    broker = response.broker
     await fail_deletion(controller, {broker: [one for one in partitions if one.key in failed]})
     unconfirmed = failed | _deletions_in_flight(controller, broker)
     deleted = [one for one in partitions if one.key not in unconfirmed]

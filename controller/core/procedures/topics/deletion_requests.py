@@ -23,23 +23,23 @@ _RULE = DeleteTopicsReceived.RULE
 _FIRST_WITH_DISABLED_ERROR = 3
 
 
-async def process_delete_topics(controller: Controller, asked: DeleteTopicsReceived) -> None:
+async def process_delete_topics(controller: Controller, request: DeleteTopicsReceived) -> None:
     """Mark the topics; the answer waits until brokers were sent their deletion.
 
     KafkaApis.handleDeleteTopicsRequest, ZkAdminManager.deleteTopics.
     """
-    error = _error_of_request(controller, asked)
+    error = _error_of_request(controller, request)
     if error:
-        send_response(controller, asked.refusal(error), _RULE)
+        send_response(controller, request.refusal(error), _RULE)
         return
     context = controller.context
-    may_see = TopicCheck(controller, asked, DESCRIBE)
-    may_delete = TopicCheck(controller, asked, DELETE)
-    found = [await _find(controller, one, may_see, may_delete) for one in asked.topics]
+    may_see = TopicCheck(controller, request, DESCRIBE)
+    may_delete = TopicCheck(controller, request, DELETE)
+    found = [await _find(controller, one, may_see, may_delete) for one in request.topics]
     may_see.report()
     may_delete.report()
     names = dict.fromkeys(one.name for one in found if one.name is not None and not one.error)
-    quota = ControllerMutationQuota(controller, asked)
+    quota = ControllerMutationQuota(controller, request)
     marked = await _mark(controller, [name for name in names if quota.admit(_size(context, name))])
     quota.throttle()
     answered = tuple(
@@ -50,7 +50,7 @@ async def process_delete_topics(controller: Controller, asked: DeleteTopicsRecei
         )
         for one in found
     )
-    answer = DeleteTopicsResponse(asked.request, error_codes.NONE, answered)
+    answer = DeleteTopicsResponse(request.request, error_codes.NONE, answered)
     waited = [name for name, error in marked.items() if not error]
     respond_when_done(controller, WaitingRequest(answer, [], waited), _RULE)
 
@@ -60,39 +60,39 @@ def _size(context: ControllerContext, name: str) -> int:
     return sum(1 for one in context.topics[name].partitions.values() if one.is_assigned)
 
 
-def _error_of_request(controller: Controller, asked: DeleteTopicsReceived) -> int:
+def _error_of_request(controller: Controller, request: DeleteTopicsReceived) -> int:
     """The error code of the request as a whole; 0 if it is valid."""
     if not controller.configuration.delete_topic_enable:
-        if asked.version < _FIRST_WITH_DISABLED_ERROR:
+        if request.version < _FIRST_WITH_DISABLED_ERROR:
             return error_codes.INVALID_REQUEST
         return error_codes.TOPIC_DELETION_DISABLED
-    if any(one.name is not None and one.topic_id is not None for one in asked.topics):
+    if any(one.name is not None and one.topic_id is not None for one in request.topics):
         return error_codes.INVALID_REQUEST
     return error_codes.NONE
 
 
 async def _find(
     controller: Controller,
-    asked: TopicToDelete,
+    requested: TopicToDelete,
     may_see: TopicCheck,
     may_delete: TopicCheck,
 ) -> DeletedTopic:
     """The topic by its name, or the error (KafkaApis.handleDeleteTopicsRequest). A client that may
     not see the topic of an id does not learn its name. No client may delete a topic without a name
     and an id."""
-    context, name = controller.context, asked.name
-    if asked.topic_id is not None:
-        topic = context.topics_by_id.get(asked.topic_id)
+    context, name = controller.context, requested.name
+    if requested.topic_id is not None:
+        topic = context.topics_by_id.get(requested.topic_id)
         if topic is None:
-            return DeletedTopic(None, asked.topic_id, error_codes.UNKNOWN_TOPIC_ID)
+            return DeletedTopic(None, requested.topic_id, error_codes.UNKNOWN_TOPIC_ID)
         name = topic.name
         if not await may_see.check(name):
-            return DeletedTopic(None, asked.topic_id, error_codes.TOPIC_AUTHORIZATION_FAILED)
+            return DeletedTopic(None, requested.topic_id, error_codes.TOPIC_AUTHORIZATION_FAILED)
     if name is None or not await may_delete.check(name):
-        return DeletedTopic(name, asked.topic_id, error_codes.TOPIC_AUTHORIZATION_FAILED)
+        return DeletedTopic(name, requested.topic_id, error_codes.TOPIC_AUTHORIZATION_FAILED)
     if not context.is_in_metadata(name):
-        return DeletedTopic(name, asked.topic_id, error_codes.UNKNOWN_TOPIC_OR_PARTITION)
-    return DeletedTopic(name, asked.topic_id)
+        return DeletedTopic(name, requested.topic_id, error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+    return DeletedTopic(name, requested.topic_id)
 
 
 async def _mark(controller: Controller, names: list[str]) -> dict[str, int]:

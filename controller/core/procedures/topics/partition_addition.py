@@ -48,23 +48,23 @@ class _Change(NamedTuple):
 
 
 async def process_create_partitions(
-    controller: Controller, asked: CreatePartitionsReceived
+    controller: Controller, request: CreatePartitionsReceived
 ) -> None:
     """Validate every topic, write the valid ones, answer when all their partitions have a
     leader."""
     brokers = controller.context.sorted_live_brokers()
     if lacks_racks(brokers):
         # Kafka checks this first, and then answers nothing else.
-        send_response(controller, asked.refusal(error_codes.UNKNOWN_SERVER_ERROR), _RULE)
+        send_response(controller, request.refusal(error_codes.UNKNOWN_SERVER_ERROR), _RULE)
         return
-    answers = await _judge_request(controller, asked)
-    wanted = {one.topic: one for one in asked.topics if not answers[one.topic].error}
+    answers = await _judge_request(controller, request)
+    wanted = {one.topic: one for one in request.topics if not answers[one.topic].error}
     awaited: list[tuple[str, int]] = []
-    quota = ControllerMutationQuota(controller, asked)
+    quota = ControllerMutationQuota(controller, request)
     counted: dict[str, None] = {}
     for _ in range(_ROUNDS_MAX):
         changes = await _plan(controller, wanted, brokers, answers)
-        if asked.validate_only:
+        if request.validate_only:
             changes = {}
         for name in [one for one in changes if one not in counted]:
             counted[name] = None
@@ -86,17 +86,17 @@ async def process_create_partitions(
         text = f"{name} was changed {_ROUNDS_MAX} times meanwhile: no partition is added, ask again"
         controller.notice("error", "partitions_not_added", znodes.topic_path(name), text)
     quota.throttle()
-    answer = CreatePartitionsResponse(asked.request, tuple(answers.values()))
+    answer = CreatePartitionsResponse(request.request, tuple(answers.values()))
     respond_when_done(controller, WaitingRequest(answer, awaited, []), _RULE)
 
 
 async def _judge_request(
-    controller: Controller, asked: CreatePartitionsReceived
+    controller: Controller, request: CreatePartitionsReceived
 ) -> dict[str, TopicResult]:
     """The errors that do not depend on the topic's znode; no error for topics that may grow."""
-    is_allowed = TopicCheck(controller, asked, ALTER)
+    is_allowed = TopicCheck(controller, request, ALTER)
     answers: dict[str, TopicResult] = {}
-    for one in asked.topics:
+    for one in request.topics:
         name = one.topic
         if name in answers:
             text = "Duplicate topic in request."
@@ -166,10 +166,10 @@ async def _write(
 
 
 def _grown(
-    controller: Controller, asked: NewPartitions, content: TopicContent, brokers: list[Broker]
+    controller: Controller, requested: NewPartitions, content: TopicContent, brokers: list[Broker]
 ) -> TopicContent:
     """The topic with its new partitions. Raises RequestRefused, which has the error message."""
-    topic, existing = asked.topic, content.assignments
+    topic, existing = requested.topic, content.assignments
     if any(one.is_being_reassigned for one in existing.values()):
         text = f"A partition reassignment is in progress for the topic '{topic}'."
         raise RequestRefused(error_codes.REASSIGNMENT_IN_PROGRESS, text)
@@ -177,20 +177,20 @@ def _grown(
         text = f"The topic '{topic}' does not exist."
         raise RequestRefused(error_codes.UNKNOWN_TOPIC_OR_PARTITION, text)
     count = len(existing)
-    if asked.count < count:
+    if requested.count < count:
         text = (
             f"Topic currently has {count} partitions, which is higher than the requested "
-            f"{asked.count}."
+            f"{requested.count}."
         )
         raise RequestRefused(error_codes.INVALID_PARTITIONS, text)
-    if asked.count == count:
+    if requested.count == count:
         text = f"Topic already has {count} partitions."
         raise RequestRefused(error_codes.INVALID_PARTITIONS, text)
-    if asked.assignments is None:
-        new = _chosen_assignments(topic, existing, asked.count - count, brokers)
+    if requested.assignments is None:
+        new = _chosen_assignments(topic, existing, requested.count - count, brokers)
     else:
-        new = asked.assignments
-        _check_given(controller, existing, asked.count - count, new, brokers)
+        new = requested.assignments
+        _check_given(controller, existing, requested.count - count, new, brokers)
     added = {count + place: Assignment(replicas) for place, replicas in enumerate(new)}
     return TopicContent(existing | added, content.topic_id)
 

@@ -72,27 +72,27 @@ def check_request(name: str, count: int) -> None:
 
 
 def judge(
-    controller: Controller, asked: NewTopic, names: ExistingTopics, brokers: list[Broker]
+    controller: Controller, requested: NewTopic, names: ExistingTopics, brokers: list[Broker]
 ) -> TopicPlan:
     """The topic to create. Raises RequestRefused, which has the error message."""
-    name = asked.name
+    name = requested.name
     if controller.context.is_in_metadata(name):
         raise topic_exists_error(name)
-    nulls = [key for key, value in asked.configs if value is None]
+    nulls = [key for key, value in requested.configs if value is None]
     if nulls:
         text = f"Null value not supported for topic configs: {','.join(nulls)}"
         raise RequestRefused(error_codes.INVALID_CONFIG, text)
-    given = dict(asked.assignments) if asked.assignments else None
+    given = dict(requested.assignments) if requested.assignments else None
     if given is None:
-        partitions, replication_factor = _counts(controller, asked, brokers)
-    elif (asked.partitions, asked.replication_factor) != (NOT_GIVEN, NOT_GIVEN):
+        partitions, replication_factor = _counts(controller, requested, brokers)
+    elif (requested.partitions, requested.replication_factor) != (NOT_GIVEN, NOT_GIVEN):
         raise RequestRefused(error_codes.INVALID_REQUEST, _BOTH_GIVEN)
     else:
         partitions, replication_factor = len(given), len(next(iter(given.values())))
     _check_name(name, names)
     if given is not None:
         _check_assignment(controller, given)
-    configs = {key: value for key, value in asked.configs if value is not None}
+    configs = {key: value for key, value in requested.configs if value is not None}
     _check_configs(controller, configs)
     check_size(name, znodes.write_config(configs))
     return TopicPlan(name, partitions, replication_factor, given, configs)
@@ -115,16 +115,16 @@ def _check_configs(controller: Controller, configs: dict[str, str]) -> None:
         raise RequestRefused(error_codes.INVALID_CONFIG, wrong)
 
 
-def _counts(controller: Controller, asked: NewTopic, brokers: list[Broker]) -> tuple[int, int]:
+def _counts(controller: Controller, requested: NewTopic, brokers: list[Broker]) -> tuple[int, int]:
     """The numbers of partitions and replicas, with the configured defaults. Raises
     RequestRefused."""
-    partitions, replication_factor = asked.partitions, asked.replication_factor
+    partitions, replication_factor = requested.partitions, requested.replication_factor
     if partitions == NOT_GIVEN:
         partitions = controller.configuration.num_partitions
     if replication_factor == NOT_GIVEN:
         replication_factor = controller.configuration.default_replication_factor
     check_counts(brokers, partitions, replication_factor)
-    check_size_of_counts(asked.name, partitions, replication_factor)
+    check_size_of_counts(requested.name, partitions, replication_factor)
     return partitions, replication_factor
 
 

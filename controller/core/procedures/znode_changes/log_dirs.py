@@ -38,7 +38,7 @@ async def process_log_dir_events(controller: Controller) -> None:
 
 
 async def process_leader_and_isr_response(
-    controller: Controller, answer: BrokerResponded, asked: list[tuple[str, int]]
+    controller: Controller, response: BrokerResponded, asked: list[tuple[str, int]]
 ) -> None:
     """Note which replicas are in failed directories, as a response reports (KB 3.11.1).
 
@@ -47,13 +47,13 @@ async def process_leader_and_isr_response(
     context = controller.context
     failed = {
         partition: None
-        for topic, number, code in answer.partition_errors
+        for topic, number, code in response.partition_errors
         if code == error_codes.KAFKA_STORAGE_ERROR
         and (partition := _find_partition(controller, topic, number)) is not None
     }
     in_error = {
         (partition.topic.name, number)
-        for topic, number, _ in answer.partition_errors
+        for topic, number, _ in response.partition_errors
         if (partition := _find_partition(controller, topic, number)) is not None
     }
     well = {
@@ -62,21 +62,21 @@ async def process_leader_and_isr_response(
         if (topic, number) not in in_error
         and (partition := context.find(topic, number)) is not None
     }
-    before = context.offline_dirs.get(answer.broker, {})
+    before = context.offline_dirs.get(response.broker, {})
     now = {one: None for one in before if one not in well} | failed
     if now:
-        context.offline_dirs[answer.broker] = now
+        context.offline_dirs[response.broker] = now
     else:
-        context.offline_dirs.pop(answer.broker, None)
+        context.offline_dirs.pop(response.broker, None)
     new = [one for one in now if one not in before]
     if new:
         controller.notice(
             "warning",
             "replicas_in_failed_log_dir",
-            f"broker {answer.broker}",
-            f"{len(new)} replicas on broker {answer.broker} are offline: a log directory failed",
+            f"broker {response.broker}",
+            f"{len(new)} replicas on broker {response.broker} are offline: a log directory failed",
         )
-        await on_replicas_become_offline(controller, {answer.broker: sorted_partitions(new)})
+        await on_replicas_become_offline(controller, {response.broker: sorted_partitions(new)})
     if new or len(now) < len(before):
         retry_waiting_rollbacks(controller)
 
