@@ -80,7 +80,7 @@ STATE_SET_BY_HAND = {
 """Files of tests that may set the state of a controller, by reason."""
 HOLDERS_OF_STATE = {"context", "controller", "fold", "standby"}
 HOOKS = {"observer", "order"}
-"""What a caller of the core may set in a controller."""
+"""The attributes of a controller that a caller of the core may set."""
 CHANGING_METHODS = {
     *("add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem"),
     *("popleft", "remove", "setdefault", "update"),

@@ -1,4 +1,4 @@
-"""What a fold was processing when it decided something or sent a request."""
+"""The controller event and the rule that a fold followed when it decided or sent a request."""
 
 from typing import Final
 
