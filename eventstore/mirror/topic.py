@@ -10,6 +10,7 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import (
+    InvalidReplicationFactorError,
     KafkaConnectionError,
     KafkaError,
     NodeNotReadyError,
@@ -44,6 +45,8 @@ _WAIT_REPORTED_S: Final = 1.0
 """A broker returns from a commit before the messages can be read, usually for some milliseconds."""
 _TRIES: Final = 50
 _TRY_AGAIN_S: Final = 0.1
+_TRIES_OF_NEW_TOPIC: Final = 10
+"""A broker may know a new topic a little later than another one."""
 
 Answer = TypeVar("Answer")
 
@@ -141,11 +144,11 @@ async def _started_client(
             await stop()
 
 
-async def _retry_on_connection_error(question: Callable[[], Awaitable[Answer]]) -> Answer:
+async def _retry(question: Callable[[], Awaitable[Answer]]) -> Answer:
     """The response of the cluster. aiokafka may ask a broker that is down; a retry asks another
-    one."""
+    one. A broker that has just started is not known everywhere."""
     for _ in range(_TRIES - 1):
-        with suppress(NodeNotReadyError, KafkaConnectionError):
+        with suppress(NodeNotReadyError, KafkaConnectionError, InvalidReplicationFactorError):
             return await question()
         await anyio.sleep(_TRY_AGAIN_S)
     return await question()
@@ -155,32 +158,43 @@ async def create_topic(topic: MirrorTopic) -> bool:
     """Create the topic if it does not exist; return whether it was created. It keeps all records
     unless its configuration is changed."""
     async with _admin(topic) as admin:
-        if topic.name in await _retry_on_connection_error(admin.list_topics):
+        if topic.name in await _retry(admin.list_topics):
             return False
-        brokers = len((await _retry_on_connection_error(admin.describe_cluster))["brokers"])
-        configs = {"retention.ms": "-1", "cleanup.policy": "delete"}
-        new = NewTopic(topic.name, _PARTITIONS, min(_REPLICAS, brokers), topic_configs=configs)
-        try:
-            answer = await admin.create_topics([new])
-        except AttributeError:
-            # aiokafka does not check whether the brokers know a controller.
-            raise NodeNotReadyError("no broker knows a controller that could create it") from None
-        [(_, code, *_)] = answer.topic_errors
-        if code and for_code(code) is not TopicAlreadyExistsError:
-            raise for_code(code)(f"{topic.name} cannot be created")
+        is_created = await _retry(partial(_create, admin, topic))
         with anyio.fail_after(_LEADERS_S):
             while not await _have_leaders(admin, topic):  # noqa: ASYNC110 - brokers send no such event
                 await anyio.sleep(_LEADERS_POLL_S)
-        return not code
+        return is_created
+
+
+async def _create(admin: AIOKafkaAdminClient, topic: MirrorTopic) -> bool:
+    """Ask the controller for the topic. False: another client has created it."""
+    brokers = len((await admin.describe_cluster())["brokers"])
+    configs = {"retention.ms": "-1", "cleanup.policy": "delete"}
+    new = NewTopic(topic.name, _PARTITIONS, min(_REPLICAS, brokers), topic_configs=configs)
+    try:
+        answer = await admin.create_topics([new])
+    except AttributeError:
+        # aiokafka does not check whether the brokers know a controller.
+        raise NodeNotReadyError("no broker knows a controller that could create it") from None
+    [(_, code, *_)] = answer.topic_errors
+    if code and for_code(code) is not TopicAlreadyExistsError:
+        raise for_code(code)(f"{topic.name} cannot be created")
+    return not code
 
 
 async def partitions_of(topic: MirrorTopic) -> list[TopicPartition]:
     """The topic's partitions. Raises MirrorFailed if the topic does not exist."""
     async with _admin(topic) as admin:
-        [found] = await _retry_on_connection_error(partial(admin.describe_topics, [topic.name]))
-        if found["error_code"]:
-            why = for_code(found["error_code"]).__name__
-            raise MirrorFailed(topic.place, f"there is no such topic ({why}): check its name")
+        found = await _describe(admin, topic)
+        tries = 1
+        while found is None and tries < _TRIES_OF_NEW_TOPIC:
+            await anyio.sleep(_TRY_AGAIN_S)
+            found = await _describe(admin, topic)
+            tries += 1
+        if found is None:
+            text = "there is no such topic that this client may describe: check its name"
+            raise MirrorFailed(topic.place, text)
         numbers = sorted(one["partition"] for one in found["partitions"])
         return [TopicPartition(topic.name, number) for number in numbers]
 
@@ -196,13 +210,20 @@ async def ends_of(topic: MirrorTopic) -> dict[int, int]:
 async def cluster_of(topic: MirrorTopic) -> str:
     """The id of the topic's Kafka cluster."""
     async with _admin(topic) as admin:
-        return str((await _retry_on_connection_error(admin.describe_cluster))["cluster_id"])
+        return str((await _retry(admin.describe_cluster))["cluster_id"])
 
 
 async def _have_leaders(admin: AIOKafkaAdminClient, topic: MirrorTopic) -> bool:
-    [found] = await _retry_on_connection_error(partial(admin.describe_topics, [topic.name]))
-    partitions = found["partitions"]
+    found = await _describe(admin, topic)
+    partitions = found["partitions"] if found is not None else []
     return bool(partitions) and all(one["leader"] >= 0 for one in partitions)
+
+
+async def _describe(admin: AIOKafkaAdminClient, topic: MirrorTopic) -> dict[str, Any] | None:
+    """The metadata of the topic; None if the broker that answers does not know it. All topics are
+    asked about: brokers may create a topic that a request names."""
+    found = [one for one in await _retry(admin.describe_topics) if one["topic"] == topic.name]
+    return found[0] if found and not found[0]["error_code"] else None
 
 
 async def messages(

@@ -15,7 +15,7 @@ from eventstore.folders import MIRRORED_NAME
 from eventstore.mirror.fetching import NotFetched, RestoredLog, fetch, list_logs
 from eventstore.mirror.progress import MirrorProgress, TopicLocation, read_progress, write_progress
 from eventstore.mirror.publishing import MirrorEvent, Publisher
-from eventstore.mirror.topic import MirrorTopic, consumer, messages, partitions_of
+from eventstore.mirror.topic import MirrorTopic, consumer, create_topic, messages, partitions_of
 from eventstore.reader import LogReader
 from eventstore.verify import verify
 from eventstore.writer import LogWriter
@@ -348,6 +348,16 @@ async def test_log_that_cannot_be_restored_is_reported(topic: MirrorTopic, tmp_p
         await fetched(topic, tmp_path / "out")
     assert one.report.is_sound
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["run-a"]
+
+
+async def test_question_about_an_unknown_topic_does_not_create_it(topic: MirrorTopic) -> None:
+    """Brokers with default settings create topics that a metadata request names."""
+    with pytest.raises(MirrorFailed, match="there is no such topic"):
+        await partitions_of(topic)
+    other = structs.replace(topic, name=f"{topic.name}-other")
+    await create_topic(other)
+    async with consumer(topic) as reader:
+        assert await reader.topics() & {topic.name, other.name} == {other.name}
 
 
 async def test_unreachable_cluster_is_reported(topic: MirrorTopic, tmp_path: Path) -> None:
