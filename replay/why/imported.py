@@ -1,7 +1,7 @@
 """The history of a subject from an imported log.
 
 ZooKeeper's transactions show what was done. The reasons come from shadow folds of the cluster's
-controllers, if they decide the same (stock_clusters.agreement).
+controllers, if they decide the same (replay/agreement).
 """
 
 from collections.abc import Callable, Sequence

@@ -45,8 +45,13 @@ _BROKERS: Final = {
 UNRECORDED: Final = (
     "the log has no stored commands from here on: it is not known whether this was done"
 )
-_ROLES_IN_TEXT: Final = ("elected", "failover_done")
-"""Changes of the controller role whose text says what happened."""
+_ROLE_CHANGES: Final = {
+    "elected": "",
+    "failover_done": "",
+    "failover_failed": "the failover failed: ",
+    "resigned": "no longer controller: ",
+}
+"""Changes of the controller role; "": the text says what happened."""
 _TOPICS: Final = {
     "topic_deletion_started": "the deletion of {0} begins",
     "topic_deletion_waits": "{1}",
@@ -102,7 +107,7 @@ def sentence(fact: AnyFact) -> str:
         case AddressProbed(broker=broker, result=result, text=text):
             return probe_in_words(broker, result, text)
         case RoleChanged(code=code, who=who, text=text):
-            change = "" if code in _ROLES_IN_TEXT else f"{code.replace('_', ' ')}: "
+            change = _ROLE_CHANGES.get(code, f"{code.replace('_', ' ')}: ")
             return f"{who}: {change}{text}"
         case TopicChanged(code=code, topic=topic, text=text):
             return _TOPICS.get(code, "{0}: {1}").format(topic, text)

@@ -27,9 +27,9 @@ _ALL: Final = "*"
 _TEST: Final = "test: "
 """The beginning of a line that names a test which notices, because a run would not choose it."""
 _HEAD: Final = """\
-# Mutants that no test notices, by function, with the reason why each may survive. "unreviewed":
-# the reason is not written yet. `make mutations-write` adds and removes lines
-# (docs/mutation-testing.md).
+# Mutants that survived a run, by function, each with the reason why it may survive, or with a test
+# that a run would not choose and that notices it ("test: …"). "unreviewed": the reason is not
+# written yet. `make mutations-write` adds and removes lines (docs/mutation-testing.md).
 """
 
 Reviewed = dict[str, dict[str, str]]

@@ -184,6 +184,6 @@ def test_why_explains_an_expired_session_of_a_paused_daemon(incident: IncidentOf
 
 def test_why_explains_the_hand_back_of_the_role(incident: IncidentOf) -> None:
     for name in ("topics", "failover"):
-        assert ": gave the role up (event N: shutdown requested: SIGTERM)" in plain(
+        assert ": gave up the role (event N: shutdown requested: SIGTERM)" in plain(
             asked(incident(name)).answer
         )

@@ -324,7 +324,7 @@ async def give_up(controller: Controller) -> None:
     except ControllerMovedError:
         resign(controller, "another controller took the role meanwhile")
     else:
-        resign(controller, "gave the role up")
+        resign(controller, "gave up the role")
 
 
 async def hand_back(controller: Controller, reason: str) -> None:

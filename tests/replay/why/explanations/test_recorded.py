@@ -368,7 +368,7 @@ def test_why_explains_a_term_that_another_controller_ended(
 def test_why_explains_a_term_that_the_operator_ended(cluster: Cluster, tmp_path: Path) -> None:
     cluster.shut_down()
     assert first(cluster, tmp_path, term=1).startswith(
-        "Term 1 of broker 1000 ended at event N: gave the role up (event N: shutdown requested: "
+        "Term 1 of broker 1000 ended at event N: gave up the role (event N: shutdown requested: "
         "SIGTERM)."
     )
 
