@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from controller.core.canonical import decode_command, decode_event, decode_reason
+from controller.core.canonical import decode_command, decode_event, decode_reason, digest
 
 
 @pytest.mark.parametrize("decode", [decode_event, decode_command, decode_reason])
@@ -18,3 +18,7 @@ def test_bytes_that_cannot_be_decoded_are_a_decoding_error(
     """Neither text that is not UTF-8 nor deep nesting is another error."""
     with pytest.raises(msgspec.DecodeError):
         decode(data)
+
+
+def test_digest_of_chunks_is_that_of_the_whole_body() -> None:
+    assert digest(b"a", b"", b"bc") == digest(b"abc")

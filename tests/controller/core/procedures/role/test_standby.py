@@ -264,11 +264,13 @@ def test_standby_whose_take_over_fails_reads_everything_at_the_next_one() -> Non
 
 
 def test_state_that_cannot_be_read_is_reported_by_the_take_over() -> None:
+    """The standby knows all others."""
     pair = StandbyPair()
     pair.active.put_quietly(STATE, b"?")
     pair.follow()
     seen = pair.take_over()
     assert ("unreadable_znode", STATE) in seen.notices()
+    assert {one for one in reads_of(seen) if one.startswith("/brokers")} == {STATE}
 
 
 def test_state_that_cannot_be_read_and_changes_unseen_is_reported_as_by_a_cold_failover() -> None:
