@@ -38,7 +38,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     Multi,
     Transaction,
 )
-from replay.world.paths import below
+from replay.znode_tree.paths import below
 
 NameOf = Callable[[str], str]
 """Returns the name of a topic by its id in hex."""

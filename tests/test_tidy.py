@@ -26,7 +26,7 @@ IO_ROOMS = (
     "eventstore",
 )
 PURE_CORES = ("controller/core", "controller/kafka_0_8")
-PURE = (*PURE_CORES, "replay/world")
+PURE = (*PURE_CORES, "replay/world", "replay/znode_tree")
 FUNCTION_LINES_MAX = 70
 MODULE_LINES_MAX = 500
 

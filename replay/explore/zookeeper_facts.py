@@ -27,8 +27,8 @@ from replay.parsed_znodes import (
 )
 from replay.subjects import ZnodeSubject, subject_of
 from replay.world.processes import is_controller
-from replay.world.tree import Znode
 from replay.world.zookeeper import ZooKeeper
+from replay.znode_tree.tree import Znode
 
 _CONFIGS: Final = f"{znodes.CONFIGS}/"
 _USER_CONFIGS: Final = f"{znodes.USER_CONFIGS}/"

@@ -29,8 +29,8 @@ from replay.world.inputs import (
     Reassign,
     ShutDownController,
 )
-from replay.world.paths import below
 from replay.world.processes import refold_name
+from replay.znode_tree.paths import below
 
 _REFOLDS_MAX: Final = 3
 _SESSION_MS: Final = 6_000
