@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from controller.core.errors import ZnodeError
+from controller.core.values import format_brokers
 from controller.core.znodes.schema import INT_MAX, Natural32, decode_znode, parse_natural
 
 BROKER_IDS: Final = "/brokers/ids"
@@ -208,7 +209,7 @@ def read_state_change(path: str, data: bytes | None) -> StateChange:
 
 def write_brokers(brokers: tuple[int, ...]) -> bytes:
     """The content of a znode with a list of replicas."""
-    return ",".join(map(str, brokers)).encode()
+    return format_brokers(brokers).encode()
 
 
 def write_leader(leader: LeaderZnode) -> bytes:
