@@ -27,7 +27,7 @@ def test_name_of_a_broker_leads_to_its_id(id: int) -> None:
 
 
 @pytest.mark.parametrize("name", OTHER_NAMES)
-def test_other_name_is_no_broker(name: str) -> None:
+def test_name_of_no_broker_has_no_id(name: str) -> None:
     assert not is_broker(name)
     assert find_broker(name) is None
     with pytest.raises(ValueError, match="is not a broker"):
