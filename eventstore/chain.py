@@ -25,7 +25,7 @@ def link(previous: bytes, record: Row) -> bytes:
 
 
 def checksum(body: bytes) -> bytes:
-    """The checksum of the stored body of a header or closing record."""
+    """The checksum of the stored body of a header, a closing record or a snapshot."""
     return blake2b(body, digest_size=CHAIN_BYTES).digest()
 
 

@@ -2,16 +2,15 @@
 cache. Losing one costs time, and keeps retention from removing the segments before it."""
 
 import re
-from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
+from eventstore.chain import CHAIN_BYTES, checksum
 from eventstore.errors import LogCorrupt, from_os
 from eventstore.folders import replacing
 
 _NAME = re.compile(r"(\d{20})\.([0-9A-Za-z_-]+)\.snapshot")
 _MAGIC = b"refold snapshot 1\n"
-_DIGEST_BYTES = 16
 
 
 class SnapshotName(NamedTuple):
@@ -32,7 +31,7 @@ def put_snapshot(folder: Path, fingerprint: str, seq: int, body: bytes) -> Path:
         raise ValueError(f"not a valid file name: {path.name}")
     try:
         with replacing(path, is_private=True) as file:
-            file.write(_MAGIC + _digest(body) + body)
+            file.write(_MAGIC + checksum(body) + body)
     except OSError as error:
         raise from_os(error, path) from error
     return path
@@ -53,9 +52,9 @@ def read_snapshot(name: SnapshotName) -> bytes:
         content = name.path.read_bytes()
     except OSError as error:
         raise from_os(error, name.path) from error
-    start = len(_MAGIC) + _DIGEST_BYTES
+    start = len(_MAGIC) + CHAIN_BYTES
     body = content[start:]
-    if content[:start] != _MAGIC + _digest(body):
+    if content[:start] != _MAGIC + checksum(body):
         raise LogCorrupt(name.path, "was changed or truncated: delete it; it can be made again")
     return body
 
@@ -66,7 +65,3 @@ def latest_snapshot(folder: Path, fingerprint: str, seq: int) -> SnapshotName | 
         name for name in names_in(folder) if name.fingerprint == fingerprint and name.seq <= seq
     ]
     return fitting[-1] if fitting else None
-
-
-def _digest(body: bytes) -> bytes:
-    return blake2b(body, digest_size=_DIGEST_BYTES).digest()

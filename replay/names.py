@@ -3,7 +3,8 @@
 from functools import lru_cache
 from typing import Final
 
-_PARTITION_DIGITS_MAX: Final = 10
+_DIGITS_MAX: Final = 10
+_NAMES_REMEMBERED: Final = 1 << 12
 BROKER: Final = "broker "
 """The name of a broker begins with this."""
 
@@ -16,7 +17,7 @@ def partition_name(topic: str, number: int) -> str:
 def partition_named(name: str) -> tuple[str, int]:
     """The topic and the number of a partition with Kafka's name: "t-0". Raises ValueError."""
     topic, _, number = name.rpartition("-")
-    if not topic or not number.isdecimal() or len(number) > _PARTITION_DIGITS_MAX:
+    if not topic or not number.isdecimal() or len(number) > _DIGITS_MAX:
         raise ValueError(f"{name} is not a partition")
     return topic, int(number)
 
@@ -39,7 +40,23 @@ def controller_name(id: int, *, is_kraft: bool = False) -> str:
     return f"KRaft controller {id}" if is_kraft else broker_name(id)
 
 
-@lru_cache
+@lru_cache(_NAMES_REMEMBERED)
+def find_broker(name: str) -> int | None:
+    """The id of a broker by its name, as `broker_name` returns it; None if the name is another
+    one."""
+    number = name.removeprefix(BROKER)
+    is_id = number != name and number.isdecimal() and len(number) <= _DIGITS_MAX
+    return int(number) if is_id else None
+
+
 def broker_named(name: str) -> int:
     """The id of a broker by its name, as `broker_name` returns it. Raises ValueError."""
-    return int(name.removeprefix(BROKER))
+    broker = find_broker(name)
+    if broker is None:
+        raise ValueError(f"{name} is not a broker")
+    return broker
+
+
+def is_broker(name: str) -> bool:
+    """Whether a name is that of a broker."""
+    return find_broker(name) is not None

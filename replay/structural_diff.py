@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from replay.names import partition_name
+from replay.names import broker_name, partition_name
 
 NOTHING: Final = object()
 """The value of a part that only the other side has."""
@@ -106,7 +106,7 @@ def _name(value: Struct) -> str:
         case object(path=str(path)) | object(name=str(path)):
             return path
         case object(id=int(broker)):
-            return f"broker {broker}"
+            return broker_name(broker)
         case _:
             return type(value).__name__
 

@@ -32,13 +32,13 @@ from controller.core.znodes import (
 from controller.kafka_0_8.commands import BrokerCommand
 from controller.kafka_0_8.events import BrokerEvent
 from controller.kafka_0_8.znodes import broker_of, partition_znode
-from replay.names import partition_name
+from replay.names import broker_name, partition_name
 from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,
     Multi,
     Transaction,
 )
-from replay.world.paths import below
+from replay.znode_tree.paths import below
 
 NameOf = Callable[[str], str]
 """Returns the name of a topic by its id in hex."""
@@ -83,7 +83,7 @@ class ZnodeSubject(NamedTuple):
     def names(self) -> list[str]:
         """The subject as "broker 3", or as "t" and "t-0"."""
         if self.broker is not None:
-            return [f"broker {self.broker}"]
+            return [broker_name(self.broker)]
         if self.topic is None:
             return []
         return [
@@ -192,7 +192,7 @@ def subjects_of_broker(value: BrokerEvent | BrokerCommand) -> list[str]:
             topic, number = partition.name
             found += [topic, partition_name(topic, number)]
         elif (broker := broker_of(path)) is not None:
-            found.append(f"broker {broker}")
+            found.append(broker_name(broker))
     return found
 
 
@@ -249,7 +249,7 @@ def subjects_of_command(command: commands.Command) -> Iterator[str]:
         yield from _of_paths(paths)
     broker = getattr(command, "broker", None)
     if broker is not None:
-        yield f"broker {broker}"
+        yield broker_name(broker)
     yield from _partitions(getattr(command, "partitions", ()), str)
     match command:
         case commands.UpdateMetadataRequest():
@@ -269,7 +269,7 @@ def subjects_of_event(event: events.Event, name_of: NameOf) -> Iterator[str]:
     also those of its command, which are not included here."""
     broker = getattr(event, "broker", None)
     if broker is not None:
-        yield f"broker {broker}"
+        yield broker_name(broker)
     match event:
         case events.WatchFired(path=path):
             yield from subject_of(path).names

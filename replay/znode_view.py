@@ -24,8 +24,8 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
-from replay.world.paths import below, parent_of
-from replay.world.tree import Tree, Znode
+from replay.znode_tree.paths import below, parent_of
+from replay.znode_tree.tree import Tree, Znode
 
 Read = ReadZnodes | ReadStats | ReadChildren | SyncZnodes
 READS: Final = (ReadZnodes, ReadStats, ReadChildren, SyncZnodes)

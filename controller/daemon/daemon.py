@@ -46,14 +46,15 @@ from controller.core.state import Topic
 from controller.daemon.appending import LogAppender
 from controller.daemon.draws import draw_numbers, draw_topic_ids
 from controller.daemon.encoding_ahead import EncodingAhead
+from controller.daemon.event_loop import after_ms
 from controller.daemon.event_queue import EventQueue
 from controller.daemon.garbage import DroppedTopics, GarbageCollection
 from controller.daemon.notices import NoticeLog, log_session
 from controller.daemon.peers import ChannelsInterface, EndpointInterface, ZooKeeperInterface
 from controller.daemon.progress import LoopProgress
-from controller.daemon.timers import Timers
 from controller.event_log.housekeeping import Housekeeping
 from controller.event_log.secret_digests import SecretDigests
+from controller.timers import Timers
 from eventstore.writer import LogWriter
 
 _QUIET_SECONDS: Final = 0.2
@@ -123,7 +124,9 @@ class Daemon:
         self._housekeeping = housekeeping
         consequence = "the controller role was given up"
         self._appender = LogAppender(log, session_timeout_ms / 1000 / 3, consequence)
-        self._timers = Timers(lambda timer: inbox.put(TimerFired(timer), f"timer:{timer}"))
+        self._timers = Timers(
+            after_ms, lambda timer: inbox.put(TimerFired(timer), f"timer:{timer}")
+        )
         self._stop: Stop | None = None
         self._encoding_ahead = EncodingAhead(fold)
         self._garbage = GarbageCollection()

@@ -10,17 +10,21 @@ import msgspec
 from msgspec import Struct
 
 from controller.core.errors import ZnodeError
+from controller.core.values import format_brokers
+
+# Both designs have these znodes: other modules find them here.
+from controller.core.znodes import BROKER_IDS as BROKER_IDS
+from controller.core.znodes import BROKERS as BROKERS
+from controller.core.znodes import TOPICS as TOPICS
 from controller.core.znodes.schema import INT_MAX, Natural32, decode_znode, parse_natural
 
-BROKER_IDS: Final = "/brokers/ids"
-TOPICS: Final = "/brokers/topics"
-REASSIGNED: Final = "/brokers/partitions_reassigned"
-EPOCH: Final = "/brokers/epoch"
-STATE: Final = "/brokers/state"
+REASSIGNED: Final = f"{BROKERS}/partitions_reassigned"
+EPOCH: Final = f"{BROKERS}/epoch"
+STATE: Final = f"{BROKERS}/state"
 NO_EPOCH_CONTENT: Final = b""
 """The content of /brokers/epoch if it was deleted and created again: the next leader derives the
 epoch from the partitions (E-09)."""
-PERSISTENT: Final = ("/brokers", BROKER_IDS, TOPICS, REASSIGNED, STATE)
+PERSISTENT: Final = (BROKERS, BROKER_IDS, TOPICS, REASSIGNED, STATE)
 """The paths that exist before the first broker starts."""
 
 _LIST: Final = "a list of broker ids such as 1,2,3"
@@ -208,7 +212,7 @@ def read_state_change(path: str, data: bytes | None) -> StateChange:
 
 def write_brokers(brokers: tuple[int, ...]) -> bytes:
     """The content of a znode with a list of replicas."""
-    return ",".join(map(str, brokers)).encode()
+    return format_brokers(brokers).encode()
 
 
 def write_leader(leader: LeaderZnode) -> bytes:

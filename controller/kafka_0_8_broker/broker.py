@@ -15,9 +15,9 @@ import anyio.lowlevel
 from controller.core.commands import CancelTimer, CommandId, Notice, StartTimer
 from controller.core.events import SessionExpired, TimerFired
 from controller.daemon.appending import LogAppender
+from controller.daemon.event_loop import after_ms
 from controller.daemon.notices import log_notice, log_session
 from controller.daemon.peers import ZooKeeperInterface
-from controller.daemon.timers import Timers
 from controller.event_log.writer_thread import WriterThread
 from controller.kafka_0_8.commands import (
     AppendRecords,
@@ -45,6 +45,7 @@ from controller.kafka_0_8_broker.fetching import Fetching
 from controller.kafka_0_8_broker.inbox import BrokerInbox
 from controller.kafka_0_8_broker.messages import FetchResponse, ProduceResponse
 from controller.kafka_0_8_broker.server import BrokerServer
+from controller.timers import Timers
 from eventstore.writer import LogWriter
 
 _QUIET_SECONDS: Final = 0.2
@@ -77,7 +78,9 @@ class RunningBroker:
         self._appender = LogAppender(log, seconds_max, "the broker ended its session")
         self._disk_thread = WriterThread("records")
         self._disk_fault: BaseException | None = None
-        self._timers = Timers(lambda timer: inbox.put(TimerFired(timer), f"timer:{timer}"))
+        self._timers = Timers(
+            after_ms, lambda timer: inbox.put(TimerFired(timer), f"timer:{timer}")
+        )
         self._server = BrokerServer(configuration.host, configuration.port, inbox.put)
         self._fetching = Fetching(configuration.broker_id, inbox.put)
         self._stop = anyio.Event()

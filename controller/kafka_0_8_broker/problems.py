@@ -9,7 +9,6 @@ from controller.core.znodes.schema import parse_natural
 from controller.kafka_0_8 import znodes
 from controller.kafka_0_8.state import Name
 
-ROOT: Final = "/brokers"
 _TOP: Final = (*znodes.PERSISTENT[1:], znodes.EPOCH)
 _DENIED: Final = "cannot be read (NoAuth): its ACL does not allow it; correct the ACL"
 _UNKNOWN: Final = "is not a znode of the design; delete it"
@@ -76,8 +75,8 @@ def problems_of(tree: ClusterZnodes) -> dict[str, Problem]:
 
 
 def _strange_children(tree: ClusterZnodes) -> Iterator[Problem]:
-    for child in tree.children(ROOT):
-        path = f"{ROOT}/{child}"
+    for child in tree.children(znodes.BROKERS):
+        path = f"{znodes.BROKERS}/{child}"
         if path not in _TOP:
             yield Problem(path, _UNKNOWN)
 

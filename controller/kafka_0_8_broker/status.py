@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from controller.core.operations import NO_AUTH, OK
 from controller.kafka_0_8 import znodes
-from controller.kafka_0_8_broker.problems import ROOT, ClusterZnodes, problems_of
+from controller.kafka_0_8_broker.problems import ClusterZnodes, problems_of
 from controller.operator.zookeeper_client import ZooKeeperClient
 
 _READS_MAX: Final = 1000
@@ -50,7 +50,7 @@ async def read_tree(zookeeper: ZooKeeperClient) -> ClusterZnodes:
     """All znodes of a cluster that may be read. They may change while they are read."""
     contents: dict[str, bytes] = {}
     denied: list[str] = []
-    level = [ROOT]
+    level = [znodes.BROKERS]
     while level:
         below: list[str] = []
         for start in range(0, len(level), _READS_MAX):

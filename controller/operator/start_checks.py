@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, structs
 
+from controller.core import znodes
 from controller.core.topic_configs import (
     MIN_INSYNC_REPLICAS,
     OF_BROKER,
@@ -98,7 +99,7 @@ def check_chroot(settings: Settings, cluster: ClusterStatus) -> Iterator[CheckRe
     if not cluster.chroot_exists:
         yield CheckResult("chroot", "error", f"{chroot} does not exist in ZooKeeper", advice)
     elif not cluster.is_kafka or cluster.cluster_id is None:
-        lacking = "/cluster/id" if cluster.is_kafka else "/brokers/ids"
+        lacking = znodes.CLUSTER_ID if cluster.is_kafka else znodes.BROKER_IDS
         text = f"there is no Kafka cluster below {chroot}: it has no readable {lacking}"
         yield CheckResult("chroot", "error", text, advice)
     else:
@@ -194,7 +195,8 @@ def check_dynamic_settings(settings: Settings, cluster: ClusterStatus) -> Iterat
     found = [one for one in cluster.dynamic_keys if one.startswith(_OF_SECURITY)]
     if found:
         own = settings.broker_id
-        text = f"/config/brokers/{own} has {', '.join(found)}: the daemon reads these from its file"
+        path = znodes.broker_config_path(own)
+        text = f"{path} has {', '.join(found)}: the daemon reads these from its file"
         advice = (
             "set them in the file of --config, and delete them: kafka-configs --entity-type "
             f"brokers --entity-name {own} --alter --delete-config {','.join(found)}"

@@ -39,10 +39,10 @@ from controller.zookeeper.observations import (
 from controller.zookeeper.servers import ConnectString
 
 ROOTS: Final = (
-    "/brokers",
+    znodes.BROKERS,
     znodes.CONFIGS,
-    "/admin",
-    "/cluster",
+    znodes.ADMIN,
+    znodes.CLUSTER,
     znodes.CONTROLLER,
     znodes.CONTROLLER_EPOCH,
     znodes.ISR_CHANGES,
@@ -59,7 +59,7 @@ _PARENTS_OF_LEAVES: Final = (
     znodes.CONFIG_CHANGES,
     znodes.TOPIC_CONFIGS,
     znodes.BROKER_CONFIGS,
-    "/cluster",
+    znodes.CLUSTER,
 )
 _LEAVES: Final = (
     znodes.CONTROLLER,
@@ -69,7 +69,12 @@ _LEAVES: Final = (
     znodes.REASSIGN_PARTITIONS,
     znodes.PREFERRED_ELECTION,
 )
-_LEFT_OUT: Final = (znodes.USER_CONFIGS, znodes.CLIENT_CONFIGS, znodes.IP_CONFIGS, "/brokers/seqid")
+_LEFT_OUT: Final = (
+    znodes.USER_CONFIGS,
+    znodes.CLIENT_CONFIGS,
+    znodes.IP_CONFIGS,
+    znodes.BROKER_SEQUENCE,
+)
 """Nothing that a controller decides by; users' credentials are among them."""
 
 

@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 
 from aiozk.protocol.acl import ACL, UNRESTRICTED_ACCESS
 
+from controller.core.znodes import BROKER_CONFIGS, DELEGATION_TOKENS, USER_CONFIGS
 from controller.zookeeper.wire import acl_vector
 
-_SENSITIVE: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
+_SENSITIVE: Final = (USER_CONFIGS, BROKER_CONFIGS, DELEGATION_TOKENS)
 """Only the creator may read znodes whose path begins so (ZkData.SensitiveRootPaths)."""
 
 

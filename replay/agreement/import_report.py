@@ -22,7 +22,7 @@ from replay.stock_clusters.imported_log.events import (
 from replay.stock_clusters.imported_log.reading import open_imported, unfinished_notes
 from replay.stock_clusters.zookeeper_log.merging import Gap
 from replay.stock_clusters.zookeeper_log.transactions import Operation, Transaction
-from replay.world.paths import below
+from replay.znode_tree.paths import below
 
 _KINDS: Final = ("transaction", "observed", "request_inferred")
 _DIFFERENCE: Final = (

@@ -16,7 +16,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     Transaction,
 )
 from replay.subjects import subject_of
-from replay.world.paths import below
+from replay.znode_tree.paths import below
 
 _DIVERGENCES_MAX: Final = 50
 """Only the first divergences have these records, because a report shows no others."""

@@ -7,6 +7,7 @@ import typer
 from rich.table import Table
 
 from controller.cli.output import print_result, print_table
+from controller.core.values import format_brokers
 from replay.cli.exit_status import errors_in_one_line
 from replay.cli.inspect_tables import NOT_CONTROLLER, changes_table, heading, tables
 from replay.cli.log_notes import note_changed_commands
@@ -136,7 +137,7 @@ def _print_broker(broker: InspectedBroker) -> None:
     titles = ("replica", "role", "leader", "epoch", "hw", "leo", "ISR", "CUR", "RAR", "commitQ")
     table = Table(*titles)
     for one in broker.replicas:
-        sets = [",".join(map(str, each)) for each in (one.isr, one.cur, one.rar)]
+        sets = [format_brokers(each) for each in (one.isr, one.cur, one.rar)]
         leader = "none" if one.leader < 0 else str(one.leader)
         numbers = map(str, (one.epoch, one.hw, one.leo))
         table.add_row(one.name, one.role, leader, *numbers, *sets, str(one.waiting_requests))

@@ -6,9 +6,11 @@ from typing import Any, Final
 from rich.table import Table
 from rich.text import Text
 
+from controller.core.values import format_brokers
 from replay.cluster_view.views import NO_BROKER, ClusterView, PartitionView
 from replay.description.phrases import session_name
 from replay.inspect.changes import Change
+from replay.names import broker_name
 
 Changed = Collection[tuple[str, str]]
 """Fields that changed, each as the subject and the field of a `Change`."""
@@ -102,7 +104,7 @@ def _tables(cluster: ClusterView, changed: Changed, partitions_max: int | None) 
         state = "shutting down" if broker.is_shutting_down else ""
         endpoints = ", ".join(broker.endpoints)
         row = [str(broker.id), str(broker.epoch), endpoints, broker.rack or "", state]
-        brokers.add_row(*_highlighted_row(f"broker {broker.id}", row, _BROKER_FIELDS, changed))
+        brokers.add_row(*_highlighted_row(broker_name(broker.id), row, _BROKER_FIELDS, changed))
     yield brokers
     yield _partitions(cluster, changed, partitions_max)
     moves = Table(
@@ -111,14 +113,16 @@ def _tables(cluster: ClusterView, changed: Changed, partitions_max: int | None) 
     for move in cluster.reassignments:
         waits = ", ".join(f"{broker}: {why}" for broker, why in move.waits_for.items())
         if move.becoming:
-            waits = f"{move.status}: new replicas {_ids(move.becoming)}"
-        moves.add_row(move.partition, _ids(move.origin), _ids(move.target), waits)
+            waits = f"{move.status}: new replicas {format_brokers(move.becoming)}"
+        origin, target = format_brokers(move.origin), format_brokers(move.target)
+        moves.add_row(move.partition, origin, target, waits)
     yield moves
     deletions = Table(
         "topic", "status", "offline brokers", "waits for", title="deletions", title_justify="left"
     )
     for deletion in cluster.deletions:
-        offline, waits_for = _ids(deletion.offline_brokers), _ids(deletion.waits_for)
+        offline = format_brokers(deletion.offline_brokers)
+        waits_for = format_brokers(deletion.waits_for)
         deletions.add_row(deletion.topic, deletion.status, offline, waits_for)
     yield deletions
     yield _replica_deletions(cluster)
@@ -170,17 +174,13 @@ def _row(one: PartitionView) -> list[str]:
         one.status + (", recovering" if one.is_recovering else ""),
         "none" if one.leader == NO_BROKER else str(one.leader),
         str(one.leader_epoch) if has_state else "",
-        _ids(one.isr),
-        _ids(one.replicas),
-        _ids(one.adding),
-        _ids(one.removing),
-        _ids(one.offline_replicas),
+        format_brokers(one.isr),
+        format_brokers(one.replicas),
+        format_brokers(one.adding),
+        format_brokers(one.removing),
+        format_brokers(one.offline_replicas),
         str(one.partition_epoch) if has_state else "",
     ]
-
-
-def _ids(brokers: tuple[int, ...]) -> str:
-    return ",".join(map(str, brokers))
 
 
 def _change(one: Change) -> tuple[str, str, str]:

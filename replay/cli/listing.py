@@ -28,6 +28,7 @@ from replay.listing.known_names import KnownNames
 from replay.listing.values import ListedDecision, ListedEvent, ListedItem
 from replay.logs.open_log import OpenedLog, open_any_log
 from replay.logs.opened_broker_log import BrokerLog
+from replay.names import broker_name
 from replay.progress import Progress
 from replay.why.runs import in_order, logs_of
 
@@ -90,7 +91,7 @@ class Filter(msgspec.Struct):
     @property
     def named(self) -> dict[str, str]:
         """The given topic, partition and broker."""
-        broker = None if self.broker is None else f"broker {self.broker}"
+        broker = None if self.broker is None else broker_name(self.broker)
         given = {"topic": self.topic, "partition": self.partition, "broker": broker}
         return {kind: name for kind, name in given.items() if name is not None}
 

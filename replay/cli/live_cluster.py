@@ -16,7 +16,7 @@ from controller.zookeeper.connection import PLAIN, ZooKeeperSecurity
 from controller.zookeeper.servers import ConnectString
 from replay.cluster_view.selecting import require_among
 from replay.errors import ReplayError
-from replay.world.tree import Tree, Znode
+from replay.znode_tree.tree import Tree, Znode
 from replay.znode_view import ZnodeView
 
 _TIMEOUT_MS: Final = 10_000

@@ -5,7 +5,7 @@ from replay.cluster_view.views import ClusterView
 from replay.debug.event_view import EventView
 from replay.errors import ReplayError
 from replay.inspect.changes import Change
-from replay.names import BROKER, broker_name, partition_named
+from replay.names import BROKER, broker_name, find_broker, is_broker, partition_named
 from replay.why.subject import Subject
 
 CONTROLLER = "controller"
@@ -17,7 +17,7 @@ def subjects_to_explain(event: EventView, changes: list[Change], after: ClusterV
     decisions that exist, then the controller."""
     changed = [one.subject for one in changes]
     names = [one.removeprefix(_PARTITION) for one in changed if one.startswith(_PARTITION)]
-    names += [one for one in changed if one.startswith(BROKER)]
+    names += [one for one in changed if is_broker(one)]
     known = {one.name for one in after.partitions()} | {one.name for one in after.topics}
     known |= {broker_name(one.id) for one in after.brokers}
     names += [one for one in event.subjects if one in known]
@@ -30,10 +30,11 @@ def subject_named(name: str, after: ClusterView) -> Subject:
     if name == CONTROLLER:
         return Subject()
     if name.startswith(BROKER):
-        id = name.removeprefix(BROKER)
-        if not id.isdecimal():
+        broker = find_broker(name)
+        if broker is None:
+            id = name.removeprefix(BROKER)
             raise ReplayError(f"{name}: {id} is not the id of a broker")
-        return Subject(broker=int(id))
+        return Subject(broker=broker)
     if after.topic(name) is not None:
         return Subject(topic=name)
     try:

@@ -19,7 +19,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
-from replay.world.paths import below
+from replay.znode_tree.paths import below
 
 
 def imported_event_in_words(event: events.ImportedEvent, chroot: str) -> str:

@@ -3,14 +3,20 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr, format_session
+from controller.core.values import (
+    NO_LEADER,
+    Assignment,
+    LeaderAndIsr,
+    format_brokers,
+    format_session,
+)
 
 _SHOWN: Final = 5
 
 
 def broker_list(brokers: Iterable[int]) -> str:
     """Broker ids as Kafka's tools write them; "none" for none."""
-    return ",".join(map(str, brokers)) or "none"
+    return format_brokers(brokers) or "none"
 
 
 def first_few(texts: Iterable[str], separator: str = "; ") -> str:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from replay import structural_diff
 from replay.diff.messages import Decision
-from replay.names import BROKER, partition_name
+from replay.names import is_broker, partition_name
 from replay.structural_diff import NOTHING
 from replay.subjects import subject_of
 
@@ -141,7 +141,7 @@ def _has_partitions(decisions: Sequence[Decision]) -> bool:
     return any(
         isinstance(one.content, dict)
         and isinstance(one.content.get("partitions"), list)
-        and one.channel.startswith(BROKER)
+        and is_broker(one.channel)
         for one in decisions
     )
 

@@ -19,7 +19,7 @@ from replay.world.inputs import (
     Input,
     WriteZnode,
 )
-from replay.world.paths import ROOT, is_valid
+from replay.znode_tree.paths import ROOT, is_valid
 
 _OF_PROCESSES: Final = (znodes.BROKER_IDS, znodes.CONTROLLER)
 

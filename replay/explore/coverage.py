@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
+from controller.core import znodes
 from controller.core.commands import Issued
 from controller.core.election import Elected
 from controller.core.events import (
@@ -70,9 +71,14 @@ _RACING_NS: Final = 50 * MS * 1_000
 
 _DIGITS: Final = re.compile(r"\d+")
 _MORE: Final = re.compile(r" and \d+ more$")
-_TOPIC: Final = re.compile(
-    r"(/brokers/topics|/admin/delete_topics|/admin/reassignments|/config/(?:topics|users))/[^/ ]+"
+_PARENTS_OF_NAMES: Final = (
+    znodes.TOPICS,
+    znodes.DELETE_TOPICS,
+    znodes.REASSIGNMENTS,
+    znodes.TOPIC_CONFIGS,
+    znodes.USER_CONFIGS,
 )
+_TOPIC: Final = re.compile(rf"({'|'.join(_PARENTS_OF_NAMES)})/[^/ ]+")
 
 
 class Coverage(Struct):

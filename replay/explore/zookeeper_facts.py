@@ -9,7 +9,7 @@ from controller.core.values import Assignment
 from controller.core.znodes import Name
 from replay.explore.invariants.invariant import AssignmentWrite, StateWrite
 from replay.explore.invariants.known_cluster import (
-    ADMIN,
+    BELOW_ADMIN,
     KnownCluster,
     KnownTopic,
     RequestedTargets,
@@ -27,8 +27,8 @@ from replay.parsed_znodes import (
 )
 from replay.subjects import ZnodeSubject, subject_of
 from replay.world.processes import is_controller
-from replay.world.tree import Znode
 from replay.world.zookeeper import ZooKeeper
+from replay.znode_tree.tree import Znode
 
 _CONFIGS: Final = f"{znodes.CONFIGS}/"
 _USER_CONFIGS: Final = f"{znodes.USER_CONFIGS}/"
@@ -91,7 +91,7 @@ class ZooKeeperFacts:
                 self._registration_changed(process, broker, node)
             case ZnodeSubject(kind="topic config" | "broker config", topic=topic):
                 self._configuration_changed(path, topic, node)
-            case _ if path.startswith(ADMIN):
+            case _ if path.startswith(BELOW_ADMIN):
                 self._admin_changed(process, path, node)
             case _ if path == znodes.broker_config_path(None):
                 self._configuration_changed(path, None, node)

@@ -20,10 +20,10 @@ from replay.fleet.facts import (
     COMMANDS,
     EVENTS,
     Facts,
-    broker_of_target,
     path_of_target,
     with_choices,
 )
+from replay.names import find_broker
 from replay.stock_clusters.imported_log.encoding import decode_event as decode_imported_event
 from replay.stock_clusters.imported_log.events import ImportedEvent
 
@@ -108,7 +108,7 @@ def command_columns(
         reader = _OF_COMMANDS.get(kind, _UNKNOWN_COMMAND)
         unnamed = page.read(reader, list(stored), list(stored.values()))
         missing = [one for one in places if one not in stored]
-        page.put("broker", missing, [broker_of_target(targets[one]) for one in missing])
+        page.put("broker", missing, [find_broker(targets[one]) for one in missing])
         unnamed += missing
         page.put("path", unnamed, [path_of_target(targets[one]) for one in unnamed])
     page.put_reasons(reasons)

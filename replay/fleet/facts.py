@@ -42,7 +42,6 @@ from controller.core.api_requests.topics import (
 )
 from controller.core.errors import ZnodeError
 from controller.core.znodes import read_state
-from replay.names import BROKER
 from replay.stock_clusters.imported_log import events as imported_events
 from replay.stock_clusters.zookeeper_log import transactions
 from replay.subjects import ZnodeSubject, subject_in_any_chroot
@@ -86,13 +85,6 @@ _TARGETS_REMEMBERED: Final = 1 << 12
 def path_of_target(target: str) -> str | None:
     """The path, if a command's target is a znode."""
     return target if target.startswith("/") else None
-
-
-@lru_cache(_TARGETS_REMEMBERED)
-def broker_of_target(target: str) -> int | None:
-    """The broker id, if a command's target is a broker."""
-    number = target.removeprefix(BROKER)
-    return int(number) if number != target and number.isdecimal() else None
 
 
 def with_choices(about: Partitions, choices: tuple[commands.Choice, ...]) -> Partitions:

@@ -2,11 +2,15 @@
 
 import fcntl
 import shutil
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Final
 
 from replay.fleet.errors import FleetError
+
+_STAGING: Final = "staging"
 
 
 @contextmanager
@@ -31,6 +35,23 @@ def deleting_folder(folder: Path) -> Iterator[None]:
         yield
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+class StagingFolder:
+    """A folder to which a command adds batches, and the place in it where the command prepares the
+    next one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.staging = folder / _STAGING / uuid.uuid4().hex
+
+    def results_of(self, step: str) -> str:
+        """The folder in which a step stores the input of the next step."""
+        return str(self.staging / step)
+
+    def deleting_leftovers(self) -> AbstractContextManager[None]:
+        """Delete what this command, or one that was killed, has prepared."""
+        return deleting_folder(self.folder / _STAGING)
 
 
 @contextmanager

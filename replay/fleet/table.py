@@ -11,7 +11,6 @@ table when its records are renamed. The folder `records` contains records and no
 """
 
 import shutil
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,34 +26,28 @@ from eventstore.folders import replacing, sync_folder
 from replay.fleet.batches import add_batch, batches, next_batch
 from replay.fleet.columns import STORED
 from replay.fleet.errors import FleetError, converting_os_errors
-from replay.fleet.locking import deleting_folder, exclusive
+from replay.fleet.locking import StagingFolder, exclusive
 from replay.fleet.manifest import MANIFEST, RECORDS, remove_replaced
 from replay.fleet.schemas import spark_schema
 
 LAYOUT: Final = 3
 _MARKER: Final = "refold-fleet.json"
 _LOCK: Final = "lock"
-_STAGING: Final = "staging"
 
 
 class _Marker(Struct):
     layout: int
 
 
-class TableFolder:
+class TableFolder(StagingFolder):
     """The folder of a table, locked while it is open for writing. Tasks write below `written`;
     `files` becomes the next batch."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.staging = folder / _STAGING / uuid.uuid4().hex
+        super().__init__(folder)
         self.written = self.staging / "written"
         self.files = self.staging / "records"
         self.manifest = self.staging / "manifest"
-
-    def results_of(self, step: str) -> str:
-        """The folder in which a step of an ingest stores the input of the next step."""
-        return str(self.staging / step)
 
     def commit(self) -> int:
         """Make `files` and `manifest` part of the table, and delete the records that they replace;
@@ -83,10 +76,10 @@ def open_table(folder: Path) -> Iterator[TableFolder]:
     """
     with converting_os_errors(folder), _removing_unused_folder(folder):
         _make(folder)
-        with exclusive(folder / _LOCK, "another ingest"), deleting_folder(folder / _STAGING):
+        # Executors have a different working directory.
+        table = TableFolder(folder.absolute())
+        with exclusive(folder / _LOCK, "another ingest"), table.deleting_leftovers():
             remove_replaced(folder)
-            # Executors have a different working directory.
-            table = TableFolder(folder.absolute())
             table.files.mkdir(parents=True)
             yield table
 

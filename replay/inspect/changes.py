@@ -1,12 +1,13 @@
 """The changes between two moments."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from replay.cluster_view.views import ClusterView
+from replay.names import broker_name
 from replay.structural_diff import NOTHING, differences
 
 
@@ -27,20 +28,18 @@ def changes(before: ClusterView, after: ClusterView) -> list[Change]:
 
 def changes_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
     """The differences between two mappings of subjects."""
-    return list(_changes(before, after))
-
-
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+    found = []
     for (subject, *field), was, now in differences(before, after, depth=2):
         old, new = (None if one is NOTHING else one for one in (was, now))
         if old != new:
-            yield Change(subject, "".join(field), old, new)
+            found.append(Change(subject, "".join(field), old, new))
+    return found
 
 
 def _subjects(cluster: ClusterView) -> dict[str, Any]:
     found: dict[str, Any] = {"controller": msgspec.to_builtins(cluster.controller)}
     for broker in cluster.brokers:
-        found[f"broker {broker.id}"] = msgspec.to_builtins(broker)
+        found[broker_name(broker.id)] = msgspec.to_builtins(broker)
     for topic in cluster.topics:
         found[f"topic {topic.name}"] = {"id": topic.id, "partitions": len(topic.partitions)}
         for one in topic.partitions:

@@ -17,7 +17,7 @@ from replay.inspect.at import cluster_at
 from replay.logs.open_log import OpenedLog
 from replay.logs.opened_broker_log import BrokerLog
 from replay.logs.subject_index import SubjectsOfRecords
-from replay.names import BROKER, broker_named, partition_named
+from replay.names import broker_name, broker_named, is_broker, partition_named
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 """Timers have other names."""
@@ -42,9 +42,9 @@ class KnownNames:
             cluster = cluster_at(opened, reader.last_seq)
             names.update(one.name for one in cluster.topics)
             names.update(one.name for one in cluster.partitions())
-            names.update(f"{BROKER}{one}" for one in cluster.known_brokers())
+            names.update(map(broker_name, cluster.known_brokers()))
         self._names = names
-        self.brokers = {one for one in names if one.startswith(BROKER)}
+        self.brokers = {one for one in names if is_broker(one)}
         legal = {one for one in names if _NAME.fullmatch(one) and not _is_of_id(one)}
         self.partitions = {one for one in legal if _topic_of(one) in legal}
         self.topics = legal - self.partitions
@@ -77,7 +77,7 @@ def _names_in_records(reader: LogReader) -> Iterator[str]:
         yield from subjects_of(record)
     # Other subjects of a command may be no names: those of a notice are parts of a text.
     for command in reader.commands():
-        yield from (one for one in subjects_of.of_command(command) if one.startswith(BROKER))
+        yield from filter(is_broker, subjects_of.of_command(command))
 
 
 def _is_of_id(name: str) -> bool:

@@ -11,6 +11,7 @@ from controller.kafka_0_8.canonical import decode_broker_command, decode_broker_
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
 from replay.logs.broker_log import is_of_broker
+from replay.names import broker_name
 from replay.stock_clusters.imported_log import encoding
 from replay.stock_clusters.imported_log.events import (
     DecisionObserved,
@@ -50,7 +51,7 @@ class RecordSubjects:
         of_transaction = isinstance(event, (Transaction, DecisionObserved, RequestInferred))
         subjects = self._of_transaction if of_transaction else ()
         broker = getattr(event, "broker", -1)
-        return subjects if broker < 0 else (*subjects, f"broker {broker}")
+        return subjects if broker < 0 else (*subjects, broker_name(broker))
 
 
 class SubjectsOfRecords:

@@ -14,7 +14,7 @@ from replay.cluster_view.views import ClusterView
 from replay.health.evaluate import PartitionHealth, State, evaluate
 from replay.names import partition_name
 from replay.parsed_znodes import kraft_controller
-from replay.world.tree import Znode
+from replay.znode_tree.tree import Znode
 from replay.znode_view import ZnodeView
 
 Level = Literal["ok", "warning", "error"]

@@ -13,7 +13,7 @@ from controller.core.znodes.acls import EXTENDED_ACL_CHANGES, LITERAL_ACL_CHANGE
 from replay.redaction import shapes
 from replay.redaction.names import Names
 from replay.redaction.shapes import JsonShape, ZnodeShape
-from replay.world.paths import ROOT, below
+from replay.znode_tree.paths import ROOT, below
 
 _TOKEN: Final = re.compile(r'[{}]|"((?:[^"\\]|\\.)*)"(\s*:)?')
 """A brace, or a string with the colon after a key."""

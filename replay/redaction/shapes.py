@@ -94,7 +94,7 @@ _CONTENTS: Final[Mapping[str, JsonShape]] = {
         listener_security_protocol_map="protocol",
         features="plain",
     ),
-    "/brokers/seqid": UNKNOWN,
+    znodes.BROKER_SEQUENCE: UNKNOWN,
     f"{znodes.TOPICS}/<topic>": _content(
         "version partitions adding_replicas removing_replicas", topic_id="topic id"
     ),
@@ -152,13 +152,13 @@ _CONTENTS: Final[Mapping[str, JsonShape]] = {
         "version", name="prefix", resourceType="resource type", patternType="pattern type"
     ),
     # Owners, renewers and the secrets of tokens.
-    "/delegation_token/tokens/<foreign>": _TOKEN,
-    "/delegation_token/token_changes/token_change_<number>": UNKNOWN,
-    "/consumers/<principal>/ids/<foreign>": _content(
+    f"{znodes.DELEGATION_TOKENS}/<foreign>": _TOKEN,
+    f"{znodes.DELEGATION_TOKEN_CHANGES}/token_change_<number>": UNKNOWN,
+    f"{znodes.CONSUMERS}/<principal>/ids/<foreign>": _content(
         "version pattern timestamp", {"subscription": "topic"}
     ),
-    "/consumers/<principal>/offsets/<topic>/<number>": UNKNOWN,
-    "/consumers/<principal>/owners/<topic>/<number>": UNKNOWN,
+    f"{znodes.CONSUMERS}/<principal>/offsets/<topic>/<number>": UNKNOWN,
+    f"{znodes.CONSUMERS}/<principal>/owners/<topic>/<number>": UNKNOWN,
     "/zookeeper/config": UNKNOWN,
     "/zookeeper/quota": UNKNOWN,
 }

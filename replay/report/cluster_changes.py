@@ -6,6 +6,7 @@ from typing import Final
 
 from controller.core.values import Assignment
 from replay.description.phrases import assignment_in_words, broker_list, leader_in_words
+from replay.names import broker_name
 from replay.report.document import ClusterChange
 from replay.why.facts import (
     AnyFact,
@@ -51,7 +52,7 @@ def cluster_changes_in(facts: Iterable[AnyFact], last_seq: int) -> Iterator[Clus
             case MoveGivenUp(partition=name):
                 yield _change(one, name, "the reassignment is given up")
             case BrokerChanged(broker=broker, what=what):
-                yield ClusterChange(one.seq, one.wall_ns, f"broker {broker}", what, True)
+                yield ClusterChange(one.seq, one.wall_ns, broker_name(broker), what, True)
             case TopicChanged(code=code, topic=topic):
                 yield _change(one, topic, code.replace("_", " "))
             case _:

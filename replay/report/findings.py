@@ -9,6 +9,7 @@ from typing import Final
 from controller.core.election import UNCLEAN_LEADER
 from controller.core.values import counted
 from replay.description.phrases import broker_list, capitalized, first_few
+from replay.names import broker_name
 from replay.report.document import Outage, ReportFinding, Severity
 from replay.report.reading import Procedure, Reading
 from replay.times import iso_time, nanoseconds_of
@@ -139,7 +140,7 @@ def _of_facts(reading: Reading) -> Iterator[ReportFinding]:
             case BrokerChanged(broker=broker, what="gone" | "log directory failed"):
                 look_at = _command(reading, f"--broker {broker} --at {one.seq}")
                 yield _finding_at(
-                    one, "broker lost", "warning", sentence(one), (f"broker {broker}",), look_at
+                    one, "broker lost", "warning", sentence(one), (broker_name(broker),), look_at
                 )
             case WriteRefused(path=path):
                 repeated["refused write", path].append(one)

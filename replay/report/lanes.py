@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Set
 
 from replay.description.phrases import broker_list, session_name
+from replay.names import broker_name
 from replay.report.document import Lane, Mark, Span
 from replay.report.reading import Reading, RegisteredBrokers, SessionLifetime
 from replay.times import nanoseconds_of
@@ -80,7 +81,7 @@ def _brokers(reading: Reading) -> Iterator[Lane]:
         if isinstance(one, BrokerChanged):
             marks[one.broker].append(Mark(one.wall_ns, one.what, sentence(one), one.seq))
     for broker in sorted(changes.spans.keys() | marks.keys()):
-        yield Lane("broker", f"broker {broker}", changes.spans[broker], marks[broker], 1.0)
+        yield Lane("broker", broker_name(broker), changes.spans[broker], marks[broker], 1.0)
 
 
 class _BrokerChanges:

@@ -13,6 +13,7 @@ from replay.checkpoint import AppendOnly, Checkpointed, State
 from replay.description.commands import command_in_words
 from replay.report.reading import Procedure, ProcedureStep
 from replay.shadow_folds import ShadowCommand
+from replay.why.fact_observer import FactObserver
 from replay.why.facts import FAILOVERS, Cause
 from replay.why.noted_facts import NotedFacts
 from replay.why.recorded_observer import RecordedFactObserver
@@ -22,7 +23,6 @@ from replay.why.subject import Subject
 EVERYTHING: Final = Subject(is_everything=True)
 _WITH_STEPS: Final = (*FAILOVERS, BrokerChange.__name__)
 _STEPS_MAX: Final = 200
-_NS_PER_MS: Final = 1_000_000
 
 
 class Procedures(Checkpointed):
@@ -82,13 +82,10 @@ def _copied(one: Procedure) -> Procedure:
     return structs.replace(one, steps=[structs.replace(step) for step in one.steps])
 
 
-class ReportObserver(RecordedFactObserver):
-    """Folds a log of the daemon, and notes everything about it."""
+class _ProcedureObserver(FactObserver):
+    """Notes the procedures of a fold in addition to its facts."""
 
-    def __init__(self, fold: Fold, header: Header) -> None:
-        super().__init__(fold, EVERYTHING, header)
-        self.procedures = Procedures()
-        self.because_of: dict[CommandId, Cause] = {}
+    procedures: Procedures
 
     def begins(self, trigger: Trigger) -> None:
         super().begins(trigger)
@@ -99,9 +96,21 @@ class ReportObserver(RecordedFactObserver):
         self.procedures.ends(self.seq, self.wall_ns)
 
     def issues(self, issued: Issued) -> None:
+        super().issues(issued)
+        self.procedures.issues(issued, self.seq, self.wall_ns)
+
+
+class ReportObserver(_ProcedureObserver, RecordedFactObserver):
+    """Folds a log of the daemon, and notes everything about it."""
+
+    def __init__(self, fold: Fold, header: Header) -> None:
+        super().__init__(fold, EVERYTHING, header)
+        self.procedures = Procedures()
+        self.because_of: dict[CommandId, Cause] = {}
+
+    def issues(self, issued: Issued) -> None:
         if self.because is not None:
             self.because_of[issued.id] = self.because
-        self.procedures.issues(issued, self.seq, self.wall_ns)
         super().issues(issued)
 
     @property
@@ -113,7 +122,7 @@ class ReportObserver(RecordedFactObserver):
         return frozenset(controller.context.brokers)
 
 
-class ReportShadowObserver(ShadowFactObserver):
+class ReportShadowObserver(_ProcedureObserver, ShadowFactObserver):
     """Notes everything about the shadow fold of one session of a stock controller."""
 
     STATE = (*ShadowFactObserver.STATE, "commands")
@@ -131,16 +140,6 @@ class ReportShadowObserver(ShadowFactObserver):
         self.procedures.restore(state["procedures"])
         super().restore(state["facts"])
 
-    def begins(self, trigger: Trigger) -> None:
-        super().begins(trigger)
-        self.procedures.begins(trigger, self, is_first=len(self._running) == 1)
-
-    def ends(self) -> None:
-        super().ends()
-        self.procedures.ends(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
-
     def issues(self, issued: Issued) -> None:
-        command = ShadowCommand.from_fold(self._shadow, issued)
-        self.commands.append(command)
-        self.procedures.issues(issued, command.seq, command.time_ns)
+        self.commands.append(ShadowCommand.from_fold(self._shadow, issued))
         super().issues(issued)

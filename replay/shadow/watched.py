@@ -47,7 +47,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
-from replay.world.tree import Znode
+from replay.znode_tree.tree import Znode
 
 _HELD_SECONDS: Final = 0.5
 """A transaction is complete this time after its first znode was read."""

@@ -78,9 +78,9 @@ from replay.world.inputs import (
     Input,
     ShutDownController,
 )
-from replay.world.paths import name_of
 from replay.world.scenario import Scenario
-from replay.world.tree import Refused
+from replay.znode_tree.paths import name_of
+from replay.znode_tree.tree import Refused
 
 KEPT: Final = (
     *TOPIC_AND_BROKER_CONFIGS,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from controller.core.commands import CommandId, Notice
 from controller.core.events import SessionExpired
-from controller.core.values import NO_LEADER
+from controller.core.values import NO_LEADER, format_brokers
 from controller.kafka_0_8 import znodes
 from controller.kafka_0_8.broker import Broker
 from controller.kafka_0_8.commands import BrokerStep, IssuedByBroker
@@ -43,8 +43,8 @@ class _Replica(NamedTuple):
     def text(self) -> str:
         """The state as a predicate of the broker."""
         if self.is_leader:
-            moves = f", RAR {_ids(self.rar)}" if self.rar else ""
-            sets = f"ISR {_ids(self.isr)}, CUR {_ids(self.cur)}{moves}"
+            moves = f", RAR [{format_brokers(self.rar)}]" if self.rar else ""
+            sets = f"ISR [{format_brokers(self.isr)}], CUR [{format_brokers(self.cur)}]{moves}"
             return f"leads with epoch {self.epoch}, {sets}"
         if self.leader == NO_LEADER:
             return "knows no leader that it can follow"
@@ -213,7 +213,3 @@ def _state(broker: Broker, name: Name | None) -> _State:
 
 def _in_words(state: _State) -> str:
     return "has no replica of it" if state is None else state.text
-
-
-def _ids(brokers: tuple[int, ...]) -> str:
-    return f"[{','.join(map(str, brokers))}]"

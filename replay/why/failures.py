@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Final
 
-from replay.times import iso_time
 from replay.why.facts import AnyFact, NoticeIssued, RoleChanged
+from replay.why.sentences import event_and_time
 from replay.why.subject import CONTROLLER_FAILURES, QUEUE_STUCK, STATE_MACHINE_STUCK
 
 _FAILED: Final = "failover_failed"
@@ -86,7 +86,7 @@ def _failure_sentence(same: Sequence[AnyFact], what: str) -> str:
     first, times = same[0], ""
     if len(same) > 1:
         times = f", {len(same)} times up to event {same[-1].seq}"
-    when = _event_and_time(first)
+    when = event_and_time(first)
     return f"The controller of term {first.epoch} {what} at {when}{times}: {_text(first)}."
 
 
@@ -113,7 +113,7 @@ def _end_of_term_sentence(facts: Sequence[AnyFact]) -> str:
         return ""
     return (
         f" The requests were left when term {lost[-1].epoch} of the same controller ended at "
-        f"{_event_and_time(lost[-1])}: {_text(lost[-1])}."
+        f"{event_and_time(lost[-1])}: {_text(lost[-1])}."
     )
 
 
@@ -121,14 +121,10 @@ def _in_a_row(failovers: Sequence[AnyFact]) -> str:
     first, last = failovers[0], failovers[-1]
     text = (
         f"{len(failovers)} failovers in a row have failed, those of terms {first.epoch} to "
-        f"{last.epoch}; the first at {_event_and_time(first)}: {_text(first)}; "
-        f"the last at {_event_and_time(last)}"
+        f"{last.epoch}; the first at {event_and_time(first)}: {_text(first)}; "
+        f"the last at {event_and_time(last)}"
     )
     return f"{text}." if _text(first) == _text(last) else f"{text}: {_text(last)}."
-
-
-def _event_and_time(fact: AnyFact) -> str:
-    return f"event {fact.seq} ({iso_time(fact.wall_ns)})"
 
 
 def _code(fact: AnyFact) -> str:

@@ -8,6 +8,7 @@ from replay.description.choices import passed_over_in_words
 from replay.description.error_names import error_name, zookeeper_error_name
 from replay.description.events import probe_in_words
 from replay.description.phrases import assignment_in_words, broker_list, leader_in_words
+from replay.times import iso_time
 from replay.why.facts import (
     AddressProbed,
     AnyFact,
@@ -16,6 +17,7 @@ from replay.why.facts import (
     CancelZnodeObserved,
     CommandsUnrecorded,
     DeletionSent,
+    Fact,
     IsrRequested,
     LeftUnchanged,
     LogEnded,
@@ -259,3 +261,8 @@ def _id(broker: int) -> str:
 def with_full_stop(text: str) -> str:
     """A sentence with its full stop, which some of Kafka's messages lack."""
     return f"{text.removesuffix('.')}."
+
+
+def event_and_time(fact: Fact) -> str:
+    """The number and time of the event of a fact, for a sentence: "event 7 (2026-...)"."""
+    return f"event {fact.seq} ({iso_time(fact.wall_ns)})"

@@ -79,9 +79,17 @@ class ShadowFactObserver(FactObserver, Checkpointed):
         super().restore(state["observer"])
 
     def begins(self, trigger: Trigger) -> None:
-        self.move_to(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
+        self._move_to_shadow()
         self.begun_at = self.begun_at or self.seq
         super().begins(trigger)
+
+    def ends(self) -> None:
+        self._move_to_shadow()
+        super().ends()
+
+    def _move_to_shadow(self) -> None:
+        """The current event is the last record that the shadow fold has folded."""
+        self.move_to(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
 
     def _just_now(self, trigger: Trigger) -> Cause:
         text = ""
@@ -90,7 +98,7 @@ class ShadowFactObserver(FactObserver, Checkpointed):
         return Cause(self._shadow.seq, text, trigger_name(trigger))
 
     def issues(self, issued: Issued) -> None:
-        self.move_to(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
+        self._move_to_shadow()
         super().issues(issued)
         command = issued.command
         if not isinstance(command, (WriteZnodes, WriteAtomically)):
@@ -108,5 +116,5 @@ class ShadowFactObserver(FactObserver, Checkpointed):
             )
 
     def add(self, kind: type[AnyFact], **fields: object) -> None:
-        self.move_to(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
+        self._move_to_shadow()
         super().add(kind, **fields)

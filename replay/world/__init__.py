@@ -1,7 +1,7 @@
 """The simulated cluster: ZooKeeper and brokers as pure values.
 
-- `zookeeper`: a server with sessions, transactions and watches; `tree`, `watches`, `paths`,
-  `owners` and `requests` are its parts
+- `zookeeper`: a server with sessions, transactions and watches; `watches` and `requests` are its
+  parts, and its znodes are a tree of `replay.znode_tree`
 - `outcomes` carries out a controller's commands on it
 - `broker`: brokers, as far as controllers and clients can see them
 - `scheduler` and `network`: virtual time, and messages between processes

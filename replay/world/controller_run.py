@@ -36,6 +36,7 @@ from controller.core.events import (
     TopicIdsDrawn,
 )
 from controller.core.fold import Fold
+from controller.timers import Timers
 from replay.world.broker_channels import ActGuard, BrokerChannels
 from replay.world.controller_endpoint import ControllerEndpoint
 from replay.world.draws import Draws
@@ -45,7 +46,6 @@ from replay.world.scheduler import (
     MS,
     SECOND,
     WALL_START_MS,
-    FoldTimers,
     ProcessClock,
     Scheduler,
 )
@@ -109,8 +109,8 @@ class ControllerRun:
             members=settings.members,
             on_closed=self._closed,
         )
-        self._timers = FoldTimers(
-            self.clock, lambda timer: self.put(TimerFired(timer), f"timer:{timer}")
+        self._timers = Timers(
+            self.clock.after_ms, lambda timer: self.put(TimerFired(timer), f"timer:{timer}")
         )
         self._inbox: list[tuple[int, str, Event, int]] = []
         self._is_busy = False

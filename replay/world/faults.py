@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, Final, assert_never
 
+from replay.names import is_broker
 from replay.world.ensemble.ensemble import Ensemble
 from replay.world.inputs import (
     NONE,
@@ -45,7 +46,7 @@ from replay.world.inputs import (
     StopZooKeeperMember,
     ZooKeeperFault,
 )
-from replay.world.processes import id_in, is_broker, stock_name
+from replay.world.processes import id_in, stock_name
 from replay.world.scheduler import MS, SECOND
 from replay.world.simulated_cluster import SimulatedBroker, SimulatedCluster
 

@@ -6,8 +6,6 @@ broker, and has a name for itself.
 
 from typing import Final
 
-from replay.names import BROKER
-
 ZOOKEEPER: Final = "zookeeper"
 """The process of the ensemble."""
 ADMIN: Final = "admin"
@@ -36,11 +34,6 @@ def producer_name(number: int) -> str:
 def consumer_name(number: int) -> str:
     """The process of a consumer: "consumer 0"."""
     return f"{_CONSUMER}{number}"
-
-
-def is_broker(process: str) -> bool:
-    """Whether a process is a broker."""
-    return process.startswith(BROKER)
 
 
 def is_refold(process: str) -> bool:

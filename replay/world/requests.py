@@ -1,15 +1,14 @@
 """Requests to a ZooKeeper server, in addition to the core's write operations, and its replies."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct
 
 from controller.core.operations import OK, Check, Create, CreateSequential, Delete, SetData
+from replay.znode_tree.tree import Stat
 
 NO_WATCHER: Final = -121
 """The error for the removal of watches at a path where the session has none."""
-BAD_ARGUMENTS: Final = -8
-"""The error for a path that is malformed or cannot be deleted."""
 
 
 class Multi(Struct, frozen=True):
@@ -88,22 +87,6 @@ Write = Create | CreateSequential | SetData | Delete
 WriteInMulti = Write | Check
 Read = GetData | Exists | GetChildren
 Request = Write | Multi | Read | MultiRead | AddWatch | RemoveWatches | SetWatches | Sync
-
-
-class Stat(NamedTuple):
-    """ZooKeeper's Stat, with the fields in the order of the protocol; times in milliseconds."""
-
-    czxid: int
-    mzxid: int
-    ctime: int
-    mtime: int
-    version: int
-    cversion: int
-    aversion: int
-    ephemeral_owner: int
-    data_length: int
-    num_children: int
-    pzxid: int
 
 
 class OperationResult(Struct, frozen=True):

@@ -5,10 +5,9 @@ orders them, so the same calls give the same run.
 """
 
 import heapq
-from collections.abc import Callable
 from typing import Final, Protocol
 
-Action = Callable[[], None]
+from controller.timers import Action
 
 MS: Final = 1_000
 """Microseconds of one millisecond. All times of the simulation are whole microseconds."""
@@ -45,36 +44,6 @@ class Clock(Protocol):
 
     def after(self, delay_us: int, action: Action) -> ScheduledAction:
         """Schedule an action after a delay."""
-
-
-class FoldTimers:
-    """The timers of a fold, by name; each calls `fired` with its name."""
-
-    def __init__(self, clock: Clock, fired: Callable[[str], None]) -> None:
-        self._clock = clock
-        self._fired = fired
-        self._running: dict[str, ScheduledAction] = {}
-
-    def start(self, timer: str, delay_ms: int) -> None:
-        """Start a timer; one that runs starts again."""
-        self.cancel(timer)
-
-        def fire() -> None:
-            del self._running[timer]
-            self._fired(timer)
-
-        self._running[timer] = self._clock.after(delay_ms * MS, fire)
-
-    def cancel(self, timer: str) -> None:
-        """Cancel a timer, if it runs."""
-        scheduled = self._running.pop(timer, None)
-        if scheduled is not None:
-            scheduled.cancel()
-
-    def cancel_all(self) -> None:
-        """Cancel all timers."""
-        for timer in list(self._running):
-            self.cancel(timer)
 
 
 class Scheduler:
@@ -153,6 +122,10 @@ class ProcessClock:
     def after(self, delay_us: int, action: Action) -> ScheduledAction:
         """Schedule an action after a delay. It is lost if the process ends before."""
         return self.call_at(self._scheduler.now_us + delay_us, action)
+
+    def after_ms(self, delay_ms: int, action: Action) -> ScheduledAction:
+        """Schedule an action after a delay in milliseconds, for `controller.timers`."""
+        return self.after(delay_ms * MS, action)
 
     def pause(self) -> None:
         """Run nothing until `resume`."""

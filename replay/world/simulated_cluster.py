@@ -8,6 +8,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 
 from controller.core.releases import release_named
+from replay.names import is_broker
 from replay.world.admin import Admin
 from replay.world.broker.producer_ids import Route
 from replay.world.cluster_clients import Clients
@@ -16,7 +17,7 @@ from replay.world.ensemble.ensemble import Ensemble
 from replay.world.inputs import Input
 from replay.world.network import Network
 from replay.world.observer import Observer
-from replay.world.processes import id_in, is_broker
+from replay.world.processes import id_in
 from replay.world.scenario import Scenario
 from replay.world.scheduler import MS, Scheduler
 from replay.world.zookeeper import ZooKeeper

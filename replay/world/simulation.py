@@ -56,10 +56,10 @@ _SESSION_TIMEOUT_MS: Final = 6000
 _EVENTS_OF_A_RUN_MAX: Final = 20_000
 """More events than a cluster of this size needs: the controller is in an endless loop."""
 PERSISTENT: Final = (
-    "/brokers",
+    znodes.BROKERS,
     znodes.BROKER_IDS,
     znodes.TOPICS,
-    "/admin",
+    znodes.ADMIN,
     znodes.DELETE_TOPICS,
     znodes.CONFIGS,
     znodes.TOPIC_CONFIGS,

@@ -17,13 +17,13 @@ from replay.world.zookeeper import ZooKeeper
 CLUSTER_ID: Final = "worldworldworldworldwo"
 
 PERSISTENT: Final = (
-    "/admin",
+    znodes.ADMIN,
     znodes.DELETE_TOPICS,
-    "/brokers",
+    znodes.BROKERS,
     znodes.BROKER_IDS,
-    "/brokers/seqid",
+    znodes.BROKER_SEQUENCE,
     znodes.TOPICS,
-    "/cluster",
+    znodes.CLUSTER,
     znodes.CONFIGS,
     znodes.BROKER_CONFIGS,
     znodes.CONFIG_CHANGES,
@@ -31,7 +31,7 @@ PERSISTENT: Final = (
     znodes.IP_CONFIGS,
     znodes.TOPIC_CONFIGS,
     znodes.USER_CONFIGS,
-    "/consumers",
+    znodes.CONSUMERS,
     znodes.ISR_CHANGES,
     znodes.LOG_DIR_EVENTS,
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Literal, Self
 
 from controller.core.events import WatchFired
-from replay.world.paths import ROOT, parent_of
+from replay.znode_tree.paths import ROOT, parent_of
 
 Change = Literal["created", "deleted", "data"]
 

@@ -20,7 +20,6 @@ from controller.core.operations import (
     SetData,
 )
 from controller.core.values import ANY_VERSION
-from replay.world.owners import is_session
 from replay.world.requests import (
     NO_WATCHER,
     AddWatch,
@@ -39,8 +38,9 @@ from replay.world.requests import (
     Write,
     WriteInMulti,
 )
-from replay.world.tree import Refused, Tree, Znode
 from replay.world.watches import Change, Watches
+from replay.znode_tree.owners import is_session
+from replay.znode_tree.tree import Refused, Tree, Znode
 
 Changes = list[tuple[Change, str]]
 """The znodes that a transaction changed, and how."""

@@ -42,8 +42,8 @@ from replay.world.inputs import (
     Target,
 )
 from replay.world.requests import OperationResult, WriteInMulti
-from replay.world.tree import Refused
 from replay.world.zookeeper import ZooKeeper
+from replay.znode_tree.tree import Refused
 from tests.races.defect import Defect, generic_with
 from tests.races.planting import Replacement, reach
 

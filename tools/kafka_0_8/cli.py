@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from controller.core.values import counted
+from controller.core.values import counted, format_brokers
 from controller.kafka_0_8 import znodes
 from controller.kafka_0_8_broker import administration
 from controller.kafka_0_8_broker import status as cluster_status
@@ -78,7 +78,9 @@ def add_brokers(brokers: Brokers, zookeeper: ZooKeeper, as_json: AsJson = False)
 
     def show(result: Any) -> str:
         named = {"added": result["added"], "have queues already": result["existed"]}
-        return "; ".join(f"{label}: {_list(some)}" for label, some in named.items() if some)
+        return "; ".join(
+            f"{label}: {format_brokers(some)}" for label, some in named.items() if some
+        )
 
     perform(zookeeper, act, show, as_json=as_json)
 
@@ -92,7 +94,7 @@ def remove_brokers(brokers: Brokers, zookeeper: ZooKeeper, as_json: AsJson = Fal
         await administration.remove_brokers(client, ids)
         return {"removed": ids}
 
-    perform(zookeeper, act, lambda _: f"removed: {_list(ids)}", as_json=as_json)
+    perform(zookeeper, act, lambda _: f"removed: {format_brokers(ids)}", as_json=as_json)
 
 
 @app.command()
@@ -156,7 +158,7 @@ def reassign(
         await administration.reassign(client, (topic, partition), ids, replaces=replace)
         return {"topic": topic, "partition": partition, "replicas": ids}
 
-    text = f"requested: {topic}-{partition} moves to {_list(ids)}"
+    text = f"requested: {topic}-{partition} moves to {format_brokers(ids)}"
     perform(zookeeper, act, lambda _: text, as_json=as_json)
 
 
@@ -291,7 +293,3 @@ def consume(
         return {"offset": offset, "records": [one.decode("utf-8", "replace") for one in read]}
 
     perform(zookeeper, act, lambda result: "\n".join(result["records"]), as_json=as_json)
-
-
-def _list(brokers: Sequence[int]) -> str:
-    return ",".join(map(str, brokers))

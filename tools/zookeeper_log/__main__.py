@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from replay.stock_clusters.zookeeper_log.transactions import OPEN_ACL, Transaction
-from replay.world.tree import Tree
+from replay.znode_tree.tree import Tree
 from tools.zookeeper_log.file_format import write_log, write_snapshot
 from tools.zookeeper_log.generated_history import transactions, with_digests
 

@@ -35,7 +35,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
-from replay.world.tree import Refused
+from replay.znode_tree.tree import Refused
 from tools.zookeeper_log.incidents import (
     IncidentTransactions,
     copy_all_but_logs,

@@ -26,8 +26,8 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
-from replay.world.paths import ROOT
-from replay.world.tree import Znode
+from replay.znode_tree.paths import ROOT
+from replay.znode_tree.tree import Znode
 
 _NULL = struct.pack(">i", -1)
 

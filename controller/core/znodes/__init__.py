@@ -1,4 +1,5 @@
 """Every znode that the controller reads or writes: its path, and its content parsed and rendered.
+Other modules name znodes by these constants.
 
 | module | znodes |
 |---|---|
@@ -11,12 +12,14 @@
 | config | /config/topics, /config/brokers, /config/users, /config/clients |
 | admin | /admin/delete_topics, /admin/preferred_replica_election |
 | reassignment | /admin/reassign_partitions, and the znodes of KIP-236 |
+| other | the znodes of brokers and clients that no controller uses |
 
 The readers raise ZnodeError with the path for content that cannot be used. The writers return the
 bytes that Kafka's own classes write, except for the order of keys, which Kafka leaves open.
 """
 
 from controller.core.znodes.admin import (
+    ADMIN,
     DELETE_TOPICS,
     PREFERRED_ELECTION,
     delete_topic_path,
@@ -32,6 +35,7 @@ from controller.core.znodes.brokers import (
     registration_version,
 )
 from controller.core.znodes.cluster import (
+    CLUSTER,
     CLUSTER_ID,
     FEATURE,
     MIGRATION,
@@ -83,6 +87,12 @@ from controller.core.znodes.notifications import (
     read_isr_change,
     read_log_dir_event,
     write_config_change,
+)
+from controller.core.znodes.other import (
+    BROKER_SEQUENCE,
+    CONSUMERS,
+    DELEGATION_TOKEN_CHANGES,
+    DELEGATION_TOKENS,
 )
 from controller.core.znodes.reassignment import (
     CANCEL_CONTENT,
@@ -140,18 +150,24 @@ from controller.core.znodes.topics import (
 )
 
 __all__ = [
+    "ADMIN",
     "BROKERS",
     "BROKER_CONFIGS",
     "BROKER_IDS",
+    "BROKER_SEQUENCE",
     "CANCEL_CONTENT",
     "CLIENT_CONFIGS",
+    "CLUSTER",
     "CLUSTER_ID",
     "CONFIGS",
     "CONFIG_CHANGES",
     "CONFIG_CHANGE_PREFIX",
+    "CONSUMERS",
     "CONTROLLER",
     "CONTROLLER_EPOCH",
     "DATA_BYTES_MAX",
+    "DELEGATION_TOKENS",
+    "DELEGATION_TOKEN_CHANGES",
     "DELETE_TOPICS",
     "DELETION_PREFIX",
     "FEATURE",

@@ -10,7 +10,8 @@ from controller.core.errors import ZnodeError
 from controller.core.znodes.schema import decode_znode
 
 LITERAL_ACLS: Final = "/kafka-acl"
-PREFIXED_ACLS: Final = "/kafka-acl-extended/prefixed"
+EXTENDED_ACLS: Final = "/kafka-acl-extended"
+PREFIXED_ACLS: Final = f"{EXTENDED_ACLS}/prefixed"
 LITERAL_ACL_CHANGES: Final = "/kafka-acl-changes"
 EXTENDED_ACL_CHANGES: Final = "/kafka-acl-extended-changes"
 ACL_CHANGES: Final = (LITERAL_ACL_CHANGES, EXTENDED_ACL_CHANGES)

@@ -6,8 +6,9 @@ import msgspec
 
 from controller.core.znodes.schema import Name, decode_znode, names_decoder
 
-DELETE_TOPICS: Final = "/admin/delete_topics"
-PREFERRED_ELECTION: Final = "/admin/preferred_replica_election"
+ADMIN: Final = "/admin"
+DELETE_TOPICS: Final = f"{ADMIN}/delete_topics"
+PREFERRED_ELECTION: Final = f"{ADMIN}/preferred_replica_election"
 
 
 def delete_topic_path(topic: str) -> str:

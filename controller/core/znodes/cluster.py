@@ -8,7 +8,8 @@ from msgspec import Struct
 from controller.core.errors import ZnodeError
 from controller.core.znodes.schema import Int32, decode_znode
 
-CLUSTER_ID: Final = "/cluster/id"
+CLUSTER: Final = "/cluster"
+CLUSTER_ID: Final = f"{CLUSTER}/id"
 FEATURE: Final = "/feature"
 MIGRATION: Final = "/migration"
 """The state of a migration to KRaft, which the daemon does not take part in."""

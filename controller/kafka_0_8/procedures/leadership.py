@@ -5,7 +5,7 @@ from typing import Final
 from controller.core.commands import Reason
 from controller.core.operations import NO_NODE, OK, CreateSequential, WriteOperation
 from controller.core.outcomes import Wait, suspend
-from controller.core.values import NO_LEADER
+from controller.core.values import NO_LEADER, format_brokers
 from controller.core.zookeeper_io import fetch_stats, write
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import FOLLOW, ISR_TIMER, Broker, timer_of
@@ -62,7 +62,8 @@ async def become_leader(
     partition.assign(replicas, broker.now_ms, assigned_at)
     partition.isr = isr
     partition.start_leo = partition.local.leo
-    text = f"leader with epoch {epoch}, ISR {_ids(isr)}, CUR {_ids(partition.cur)}"
+    sets = f"ISR [{format_brokers(isr)}], CUR [{format_brokers(partition.cur)}]"
+    text = f"leader with epoch {epoch}, {sets}"
     broker.notice("info", LEADER, f"{topic}-{number}", text, rules.WRITE_LEADERSHIP)
     # With no other member in the ISR, the records that this replica has are committed.
     commit(broker, partition)
@@ -147,7 +148,3 @@ async def cut_diverged_log(broker: Broker, partition: Partition, offset: int) ->
     broker.notice("error", "records_lost", f"{topic}-{number}", text, rules.DIVERGED)
     await truncate(broker, partition, offset, rules.DIVERGED)
     send_fetch(broker, partition)
-
-
-def _ids(brokers: tuple[int, ...]) -> str:
-    return f"[{','.join(map(str, brokers))}]"

@@ -54,7 +54,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     Transaction,
 )
 from replay.subjects import OF_TOPICS, subject_of
-from replay.world.paths import below
+from replay.znode_tree.paths import below
 from replay.znode_view import ZnodeView
 
 LINE_MS: Final = 20

@@ -52,7 +52,7 @@ from replay.agreement.trace.stepped_fold import SteppedFold
 from replay.checkpoint import Checkpointed
 from replay.parsed_znodes import parsed_topic
 from replay.subjects import subject_of
-from replay.world.tree import Znode
+from replay.znode_tree.tree import Znode
 from replay.znode_view import (
     READS,
     Overlay,

@@ -18,7 +18,7 @@ from replay.debug.conditions import EventCondition
 from replay.debug.cursor import Cursor
 from replay.debug.event_view import EventView
 from replay.errors import ReplayError
-from replay.names import BROKER, partition_named
+from replay.names import is_broker, partition_named
 from replay.times import nanoseconds_of
 from replay.why.explanations.explanation import Explanation
 
@@ -129,7 +129,7 @@ def link_line(found: Explanation, place: int) -> Text:
 def _filtered_cluster(cluster: ClusterView, shown: str) -> ClusterView:
     """The cluster without the partitions that a filter excludes; a filter by broker excludes
     none."""
-    if not shown or shown.startswith(BROKER):
+    if not shown or is_broker(shown):
         return cluster
     try:
         if cluster.topic(shown) is not None:

@@ -27,7 +27,7 @@ from replay.description.as_json import (
 from replay.errors import ReplayError
 from replay.logs.packed import log_at
 from replay.logs.subject_index import SubjectsOfRecords
-from replay.names import BROKER
+from replay.names import is_broker
 from replay.times import iso_time
 
 TEXT_CHARACTERS_MAX: Final = 1000
@@ -117,8 +117,7 @@ def _require_subject(reader: LogReader, subject: str) -> None:
             # A log that cannot be folded can still be shown.
             opened = stack.enter_context(open_any_log(reader.path))
         known = KnownNames(reader, opened)
-    is_broker = subject.startswith(BROKER) and subject.removeprefix(BROKER).isdecimal()
-    known.require("broker" if is_broker else "subject", subject)
+    known.require("broker" if is_broker(subject) else "subject", subject)
 
 
 def tail(

@@ -14,7 +14,7 @@ from controller.core.state import ControllerContext, Partition
 from controller.core.values import LeaderAndIsr
 from replay.diff.version import assumptions
 from replay.diff.version.recorded_history import WHOLE_REQUEST, znode_of
-from replay.world.tree import Znode
+from replay.znode_tree.tree import Znode
 
 _ADDED: Final = 1 << 32
 """The first number of requests that are not in the log."""

@@ -54,7 +54,7 @@ from replay.diff.version.log_commands import LogCommand, LogCommands
 from replay.errors import ReplayError
 from replay.logs.recorded_fold import fold_event
 from replay.world.outcomes import ZooKeeperOutcome
-from replay.world.tree import Znode
+from replay.znode_tree.tree import Znode
 
 READS: Final = (ReadZnodes, ReadStats, ReadChildren, SyncZnodes, WatchSubtree)
 WRITES: Final = (WriteZnodes, WriteAtomically)

@@ -23,10 +23,10 @@ from replay.diff.version.log_znodes import LogZnodes, is_same
 from replay.diff.version.recorded_history import watch, znode_of
 from replay.subjects import paths_of_command
 from replay.world.outcomes import ZooKeeperOutcome, carry_out
-from replay.world.paths import ROOT, name_of, parent_of
-from replay.world.tree import Znode
 from replay.world.watches import Change, Watches
 from replay.world.zookeeper import ZooKeeper
+from replay.znode_tree.paths import ROOT, name_of, parent_of
+from replay.znode_tree.tree import Znode
 
 _ALL: Final = 1 << 30
 

@@ -32,8 +32,8 @@ from replay.stock_clusters.zookeeper_log.transactions import (
 )
 from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from replay.world.requests import Write
-from replay.world.tree import Znode
 from replay.world.zookeeper import ZooKeeper
+from replay.znode_tree.tree import Znode
 from replay.znode_view import ZnodeView
 
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from msgspec import structs
 
 from controller.core import znodes
-from replay.world.paths import name_of, parent_of
-from replay.world.tree import Znode
+from replay.znode_tree.paths import name_of, parent_of
+from replay.znode_tree.tree import Znode
 
 Children = tuple[str, ...]
 

@@ -42,9 +42,9 @@ from controller.core.events import (
 from controller.core.operations import NO_NODE, OK, Create, Delete, SetData, WriteOperation
 from eventstore.records import CommandRecord
 from replay.diff.version.log_znodes import LogZnodes
-from replay.world.paths import parent_of
-from replay.world.tree import Znode
 from replay.world.watches import Watches
+from replay.znode_tree.paths import parent_of
+from replay.znode_tree.tree import Znode
 
 USUAL_NS: Final = 2_000_000
 """The default for a kind of command without outcomes in the log."""

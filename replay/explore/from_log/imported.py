@@ -49,8 +49,8 @@ from replay.world.inputs import (
     ElectLeaders,
     Reassign,
 )
-from replay.world.paths import below
-from replay.world.tree import Refused
+from replay.znode_tree.paths import below
+from replay.znode_tree.tree import Refused
 
 REFOLD: Final = 1_000_000
 """The id of the refold; no broker has it."""

@@ -10,6 +10,7 @@ from typing import Final
 from controller.core import znodes
 from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
+from controller.core.znodes.acls import EXTENDED_ACLS, LITERAL_ACLS
 from replay.explore.from_log.imported import REFOLD, ImportedIncident
 from replay.explore.from_log.schedule import RunFromLog, Schedule, targets_of
 from replay.parsed_znodes import (
@@ -29,8 +30,8 @@ from replay.world.inputs import (
     Reassign,
     ShutDownController,
 )
-from replay.world.paths import below
 from replay.world.processes import refold_name
+from replay.znode_tree.paths import below
 
 _REFOLDS_MAX: Final = 3
 _SESSION_MS: Final = 6_000
@@ -40,8 +41,8 @@ _LEFT_OUT: Final = {
     f"{znodes.USER_CONFIGS}/": "changes of quotas and users",
     f"{znodes.CLIENT_CONFIGS}/": "changes of quotas and users",
     f"{znodes.IP_CONFIGS}/": "changes of quotas and users",
-    "/kafka-acl/": "changes of ACLs",
-    "/kafka-acl-extended/": "changes of ACLs",
+    f"{LITERAL_ACLS}/": "changes of ACLs",
+    f"{EXTENDED_ACLS}/": "changes of ACLs",
     znodes.FEATURE: "updates of features",
 }
 

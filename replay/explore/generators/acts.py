@@ -109,14 +109,14 @@ class ActMaker:
         """A random act on what a controller does at a crash point: another writer of the same
         znodes."""
         numbers = self._numbers
-        if "/controller" in point:
+        if znodes.CONTROLLER in point:
             made = self.delete_controller(at_ms)
         elif znodes.PRODUCER_IDS in point:
             made = self.allocate_producer_ids(at_ms)
         elif "reassign" in point or "Reassignment" in point:
             route = next((route for path, route in _ROUTE_OF if path in point), None)
             made = self.cancel_now(at_ms) if numbers.chance(30) else self.reassign(at_ms, route)
-        elif "Topic" in point or "/brokers/topics/T" in point:
+        elif "Topic" in point or znodes.topic_path("T") in point:
             kinds = (
                 ActMaker.create_topic,
                 ActMaker.delete_topic,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from replay.explore.numbers import RandomNumbers
-from replay.names import broker_name, broker_named
+from replay.names import broker_name, broker_named, is_broker
 from replay.world.inputs import (
     NONE,
     SAME,
@@ -29,7 +29,7 @@ from replay.world.inputs import (
     StopBroker,
     StopZooKeeperMember,
 )
-from replay.world.processes import ZOOKEEPER, is_broker, is_refold
+from replay.world.processes import ZOOKEEPER, is_refold
 from replay.world.scenario import Scenario
 
 _FOCUS_PERCENT: Final = 70

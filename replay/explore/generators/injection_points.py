@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from controller.core.operations import Check
 from replay.explore.coverage import ControllerAct, kind_of_act
+from replay.names import is_broker
 from replay.world.ensemble.protocol import (
     CloseSession,
     ConnectRequest,
@@ -19,7 +20,7 @@ from replay.world.ensemble.protocol import (
 )
 from replay.world.messages import ControllerRequest
 from replay.world.network import Delivery
-from replay.world.processes import ZOOKEEPER, is_broker, is_controller
+from replay.world.processes import ZOOKEEPER, is_controller
 from replay.world.requests import Multi, Write
 from replay.world.scheduler import MS
 

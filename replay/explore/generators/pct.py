@@ -14,8 +14,9 @@ from typing import Final
 
 from replay.explore.generators.attempt import Attempts
 from replay.explore.numbers import RandomNumbers
+from replay.names import is_broker
 from replay.world.inputs import Delay, Input
-from replay.world.processes import is_broker, is_client
+from replay.world.processes import is_client
 
 RUNS: Final = 12
 """Runs for one base run."""

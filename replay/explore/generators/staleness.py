@@ -8,9 +8,10 @@ from typing import Final
 
 from replay.explore.generators.attempt import Attempts
 from replay.explore.numbers import RandomNumbers
+from replay.names import is_broker
 from replay.world.inputs import Input, LagZooKeeper
 from replay.world.network import Delivery
-from replay.world.processes import ADMIN, ZOOKEEPER, is_broker
+from replay.world.processes import ADMIN, ZOOKEEPER
 from replay.world.scheduler import MS
 
 RUNS: Final = 12

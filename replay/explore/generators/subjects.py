@@ -10,9 +10,9 @@ from replay.world.ensemble.codec import BadRequest, ServerCodec
 from replay.world.ensemble.protocol import CloseSession, ConnectRequest, Ping, RequestPacket
 from replay.world.messages import ControllerRequest, ControllerResponse, ControlRequest
 from replay.world.network import Delivery
-from replay.world.paths import parent_of
 from replay.world.processes import ZOOKEEPER, is_controller
 from replay.world.requests import AddWatch, Multi, MultiRead, RemoveWatches, Request, SetWatches
+from replay.znode_tree.paths import parent_of
 
 _BEGIN_OF_CONNECT_REQUEST: Final = bytes(4)
 _PING_REPLY: Final = (-2).to_bytes(4, signed=True)

@@ -21,7 +21,7 @@ from replay.explore.invariants.losses import Losses
 from replay.parsed_znodes import parsed_entries, parsed_request
 from replay.world.processes import is_refold
 
-ADMIN: Final = "/admin/"
+BELOW_ADMIN: Final = f"{znodes.ADMIN}/"
 
 
 class KnownTopic:

@@ -9,7 +9,8 @@ from controller.core.error_codes import NONE
 from controller.core.errors import ZnodeError
 from replay.explore.invariants.invariant import Invariant, Report
 from replay.explore.invariants.known_cluster import KnownCluster
-from replay.world.processes import is_broker, is_controller
+from replay.names import is_broker
+from replay.world.processes import is_controller
 
 
 class ProducerIdsUnique(Invariant):

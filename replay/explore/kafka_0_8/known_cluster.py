@@ -17,9 +17,10 @@ from controller.kafka_0_8.znodes import StateChange
 from replay.explore.invariants.invariant import AssignmentWrite, StateWrite
 from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
 from replay.explore.kafka_0_8.losses import Losses08
-from replay.world.processes import ADMIN, is_broker
-from replay.world.tree import Znode
+from replay.names import is_broker
+from replay.world.processes import ADMIN
 from replay.world.zookeeper import Changes, ZooKeeper
+from replay.znode_tree.tree import Znode
 
 _NO_BROKER_EPOCH: Final = 0
 

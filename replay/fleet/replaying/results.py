@@ -9,7 +9,6 @@ A batch is added by one rename. A log that a version replays again has a row in 
 one is valid.
 """
 
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,12 +22,11 @@ from pyspark.sql.types import StringType
 from replay.diff.grouping import IDS_IN_RULES
 from replay.fleet.batches import add_batch, batches
 from replay.fleet.errors import FleetError, converting_os_errors
-from replay.fleet.locking import deleting_folder, exclusive
+from replay.fleet.locking import StagingFolder, exclusive
 from replay.fleet.schemas import spark_schema
 from replay.fleet.table import check_table
 
 _REPLAYS: Final = "replays"
-_STAGING: Final = "staging"
 _KEY: Final = ("cluster", "log", "code")
 
 COUNTED: Final = "not is_harmless and explained = ''"
@@ -104,19 +102,14 @@ DIVERGENCES: Final = pa.schema(
 """One decision that differs between a log and a version."""
 
 
-class ReplayFolder:
+class ReplayFolder(StagingFolder):
     """The folder of a table's replays, locked while it is open for writing."""
 
     def __init__(self, table: Path) -> None:
+        super().__init__(table / _REPLAYS)
         self.table = table
-        self.folder = table / _REPLAYS
         self.snapshots = self.folder / "snapshots"
-        self.staging = self.folder / _STAGING / uuid.uuid4().hex
         self._made = self.staging / "batch"
-
-    def results_of(self, step: str) -> str:
-        """The folder in which a step stores the input of the next step."""
-        return str(self.staging / step)
 
     @property
     def logs(self) -> str:
@@ -144,7 +137,7 @@ def open_replays(table: Path) -> Iterator[ReplayFolder]:
     with converting_os_errors(folder.folder):
         folder.folder.mkdir(exist_ok=True)
         lock = exclusive(folder.folder / "lock", "another replay")
-        with lock, deleting_folder(folder.folder / _STAGING):
+        with lock, folder.deleting_leftovers():
             folder.staging.mkdir(parents=True)
             yield folder
 

@@ -50,7 +50,8 @@ class ZnodesRestored(_Event, frozen=True, tag="znodes_restored"):
     """Some of the znodes at the start, or of those that missing transactions created or changed, in
     columns, parents before their children.
 
-    The fields are those of `replay.world.tree.Znode`, `owners` as `replay.world.owners` has them.
+    The fields are those of `replay.znode_tree.tree.Znode`, `owners` as `replay.znode_tree.owners`
+    has them.
     """
 
     paths: list[str]

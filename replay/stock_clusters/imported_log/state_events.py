@@ -16,7 +16,7 @@ from replay.stock_clusters.imported_log.events import (
 )
 from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
-from replay.world.tree import Refused, Znode
+from replay.znode_tree.tree import Refused, Znode
 
 PIECE_BYTES_MAX: Final = 512 * 1024
 """The size of an encoded event; a larger znode has a separate event."""

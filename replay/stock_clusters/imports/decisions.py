@@ -33,8 +33,8 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
-from replay.world.paths import below
-from replay.world.tree import Tree
+from replay.znode_tree.paths import below
+from replay.znode_tree.tree import Tree
 
 KINDS: Final = (
     "election",

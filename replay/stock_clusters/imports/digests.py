@@ -13,8 +13,8 @@ from typing import Final
 
 from replay.stock_clusters.imports.terms import find_znode
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
-from replay.world.paths import parent_of
-from replay.world.tree import Tree, Znode
+from replay.znode_tree.paths import parent_of
+from replay.znode_tree.tree import Tree, Znode
 
 VERSION: Final = 2
 _STAT: Final = struct.Struct(">5Q3iQ")

@@ -8,7 +8,7 @@ from msgspec import Struct
 from controller.core.znodes import BROKER_IDS, CLUSTER_ID, CONTROLLER_EPOCH, read_cluster_id
 from replay.errors import ReplayError
 from replay.stock_clusters.zookeeper_log.transactions import Create, Multi, Transaction
-from replay.world.tree import Tree
+from replay.znode_tree.tree import Tree
 
 _SIGNS: Final = (CONTROLLER_EPOCH, BROKER_IDS)
 

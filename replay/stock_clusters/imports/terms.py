@@ -26,8 +26,8 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
-from replay.world import paths
-from replay.world.tree import Refused, Tree, Znode
+from replay.znode_tree import paths
+from replay.znode_tree.tree import Refused, Tree, Znode
 
 UNKNOWN_BROKER = -1
 """An unknown broker."""

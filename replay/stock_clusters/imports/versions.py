@@ -19,7 +19,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
-from replay.world.tree import Tree
+from replay.znode_tree.tree import Tree
 
 _CREATES: Final = (Create, CreateContainer, CreateTtl)
 _SET_DATA: Final = int(OpCode.SET_DATA)

@@ -26,9 +26,9 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
-from replay.world.owners import CONTAINER_OWNER, ttl_owner
-from replay.world.paths import ROOT, is_valid, parent_of
-from replay.world.tree import Refused, Tree, Znode, with_children_changed
+from replay.znode_tree.owners import CONTAINER_OWNER, ttl_owner
+from replay.znode_tree.paths import ROOT, is_valid, parent_of
+from replay.znode_tree.tree import Refused, Tree, Znode, with_children_changed
 
 _BY_ONE = -1
 """A Create's parent_cversion in logs of 3.3: the previous one plus 1."""

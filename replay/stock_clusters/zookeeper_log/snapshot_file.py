@@ -15,8 +15,8 @@ from msgspec import Struct
 from replay.stock_clusters.zookeeper_log.compression import BROKEN, decompressed
 from replay.stock_clusters.zookeeper_log.damage import DamagedSnapshotError, FileDamage
 from replay.stock_clusters.zookeeper_log.transactions import OPEN_ACL, Acls, ZooKeeperAcl
-from replay.world.paths import ROOT, is_valid, parent_of
-from replay.world.tree import Znode
+from replay.znode_tree.paths import ROOT, is_valid, parent_of
+from replay.znode_tree.tree import Znode
 
 MAGIC: Final = b"ZKSN"
 FORMAT_VERSION: Final = 2

@@ -5,7 +5,7 @@ from typing import Final
 
 from controller.core.values import counted
 from replay.description.phrases import enumeration
-from replay.why.explanations.finding import Finding, around_loss, event_and_time, last, loss_of
+from replay.why.explanations.finding import Finding, around_loss, last, loss_of
 from replay.why.facts import (
     AddressProbed,
     AnyFact,
@@ -15,7 +15,7 @@ from replay.why.facts import (
     StateWritten,
 )
 from replay.why.history import FactHistory
-from replay.why.sentences import sentence
+from replay.why.sentences import event_and_time, sentence
 
 _SHOWN: Final = 10
 

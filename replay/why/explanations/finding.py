@@ -6,7 +6,6 @@ from typing import Final, NamedTuple, TypeVar
 from controller.core.events import ANSWERS, REFUSES, SILENT
 from replay.cluster_view.views import PartitionView
 from replay.description.phrases import broker_list, capitalized
-from replay.times import iso_time
 from replay.why.facts import AddressProbed, AnyFact, BrokerChanged, Fact, StateWritten
 from replay.why.history import FactHistory
 from replay.why.move import Move
@@ -63,11 +62,6 @@ def pending_deletions(history: FactHistory, view: PartitionView) -> str:
     ]
     texts = [pending_deletion(one.broker, is_live=one.is_live) for one in found]
     return "".join(f" {capitalized(text)}." for text in texts)
-
-
-def event_and_time(fact: Fact) -> str:
-    """The number and time of the event of a fact, for a sentence: "event 7 (2026-...)"."""
-    return f"event {fact.seq} ({iso_time(fact.wall_ns)})"
 
 
 def last(facts: Iterable[AnyFact], kind: type[_F], until: int | None = None) -> _F | None:

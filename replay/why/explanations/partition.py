@@ -28,7 +28,6 @@ from replay.why.configuration import is_behind, throttles, too_few_in_sync, uncl
 from replay.why.explanations.finding import (
     Finding,
     being_undone,
-    event_and_time,
     last,
     last_undone,
     loss_of,
@@ -59,7 +58,7 @@ from replay.why.facts import (
 )
 from replay.why.history import FactHistory
 from replay.why.move import Move
-from replay.why.sentences import sentence
+from replay.why.sentences import event_and_time, sentence
 
 _UNCLEAN_ENABLED: Final = (
     UncleanLeaderElectionEnable.__name__,

@@ -13,7 +13,6 @@ from replay.times import iso_time
 from replay.why.configuration import throttles
 from replay.why.explanations.finding import (
     Finding,
-    event_and_time,
     last,
     last_undone,
     pending_deletions,
@@ -32,7 +31,7 @@ from replay.why.facts import (
 from replay.why.history import FactHistory
 from replay.why.move import Move
 from replay.why.rollback_steps import LAST
-from replay.why.sentences import sentence, with_full_stop
+from replay.why.sentences import event_and_time, sentence, with_full_stop
 from replay.why.subject import NOT_CANCELLED
 
 REFUSALS: Final = {

@@ -8,7 +8,6 @@ from replay.description.phrases import broker_list
 from replay.why.explanations.finding import (
     Finding,
     being_undone,
-    event_and_time,
     last_undone,
     state_changes,
     undone,
@@ -16,7 +15,7 @@ from replay.why.explanations.finding import (
 )
 from replay.why.facts import AnyFact, BrokerChanged, IsrRequested, StateWritten
 from replay.why.history import FactHistory
-from replay.why.sentences import sentence
+from replay.why.sentences import event_and_time, sentence
 
 _BY_LEADER: Final = "AlterPartition"
 

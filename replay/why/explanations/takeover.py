@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from controller.core import znodes
 from replay.cluster_view.views import NO_BROKER
 from replay.description.phrases import capitalized
-from replay.why.explanations.finding import event_and_time
 from replay.why.facts import RoleChanged
+from replay.why.sentences import event_and_time
 
 
 def successor_sentence(

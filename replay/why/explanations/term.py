@@ -5,11 +5,11 @@ from typing import Final
 from controller.core.triggers import Expire
 from replay.cluster_view.views import NO_BROKER
 from replay.description.phrases import capitalized
-from replay.why.explanations.finding import Finding, event_and_time, last
+from replay.why.explanations.finding import Finding, last
 from replay.why.explanations.takeover import predecessor_sentence, successor_sentence, unseen_term
 from replay.why.facts import AnyFact, NoticeIssued, RoleChanged, SessionChanged
 from replay.why.history import FactHistory
-from replay.why.sentences import silence
+from replay.why.sentences import event_and_time, silence
 
 _NS: Final = 1_000_000_000
 

@@ -8,7 +8,7 @@ from replay.cluster_view.views import DeletionView, TopicView
 from replay.description.phrases import broker_list, enumeration
 from replay.names import partition_named
 from replay.why.configuration import throttles_of_topic
-from replay.why.explanations.finding import Finding, event_and_time, last, why_lost
+from replay.why.explanations.finding import Finding, last, why_lost
 from replay.why.facts import (
     AnyFact,
     AssignmentWritten,
@@ -18,7 +18,7 @@ from replay.why.facts import (
     TopicChanged,
 )
 from replay.why.history import FactHistory
-from replay.why.sentences import sentence, with_full_stop
+from replay.why.sentences import event_and_time, sentence, with_full_stop
 
 _DELETED: Final = {ReplicaState.DELETION_SUCCESSFUL.name, ReplicaState.NON_EXISTENT.name}
 

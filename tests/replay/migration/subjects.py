@@ -7,7 +7,7 @@ from typing import Any
 from replay.cluster_view.from_znodes import cluster_of
 from replay.migration.evaluate import findings_of
 from replay.migration.findings import MigratingBroker, MigratingCluster, MigrationFinding
-from replay.world.tree import Tree, Znode
+from replay.znode_tree.tree import Tree, Znode
 from replay.znode_view import ZnodeView
 
 LATEST = (3, 9)

@@ -23,8 +23,8 @@ from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.snapshot_file import OPEN_ACL_ID
 from replay.stock_clusters.zookeeper_log.source import Source, open_source
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
-from replay.world.paths import ROOT
-from replay.world.tree import Znode
+from replay.znode_tree.paths import ROOT
+from replay.znode_tree.tree import Znode
 from tools.zookeeper_log.file_format import log_header, log_record, write_snapshot
 from tools.zookeeper_log.incidents import (
     IncidentTransactions,

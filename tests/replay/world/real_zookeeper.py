@@ -19,10 +19,10 @@ from replay.world.requests import (
     Reply,
     Request,
     SetWatches,
-    Stat,
     Sync,
     WriteInMulti,
 )
+from replay.znode_tree.tree import Stat
 
 EXISTS: Final = 3
 GET_DATA: Final = 4

@@ -34,10 +34,10 @@ from replay.world.requests import (
     Reply,
     Request,
     SetWatches,
-    Stat,
     Sync,
 )
 from replay.world.zookeeper import ZooKeeper
+from replay.znode_tree.tree import Stat
 from tests.replay.world.real_zookeeper import RealSession
 from tools.lab import Lab
 

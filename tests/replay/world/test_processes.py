@@ -3,13 +3,12 @@
 import pytest
 
 from replay.explore.generators.scenarios import generic
-from replay.names import broker_name, broker_named
+from replay.names import broker_name, broker_named, is_broker
 from replay.world.processes import (
     ADMIN,
     ZOOKEEPER,
     consumer_name,
     id_in,
-    is_broker,
     is_client,
     is_controller,
     is_refold,

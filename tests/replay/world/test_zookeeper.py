@@ -18,7 +18,6 @@ from controller.core.operations import (
     SetData,
 )
 from replay.world.requests import (
-    BAD_ARGUMENTS,
     AddWatch,
     CreateSequential,
     Exists,
@@ -29,6 +28,7 @@ from replay.world.requests import (
     Request,
 )
 from replay.world.zookeeper import ZooKeeper
+from replay.znode_tree.tree import BAD_ARGUMENTS
 
 NOW_MS = 1_000
 

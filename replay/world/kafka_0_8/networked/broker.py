@@ -44,6 +44,7 @@ from controller.kafka_0_8.events import (
     RecordsAppended,
 )
 from controller.kafka_0_8.state import NO_EPOCH, Partition
+from controller.timers import Timers
 from replay.names import broker_name, partition_named
 from replay.world.broker.peer import Peer
 from replay.world.broker.producer_ids import Route
@@ -53,7 +54,7 @@ from replay.world.kafka_0_8.networked.messages import ReplicaFetch, ReplicaFetch
 from replay.world.kafka_0_8.networked.serving import Respond, ServedConnection
 from replay.world.network import ConnectionSide, Message, Network
 from replay.world.observer import Name, Observer
-from replay.world.scheduler import MS, SECOND, FoldTimers, ProcessClock, Scheduler
+from replay.world.scheduler import MS, SECOND, ProcessClock, Scheduler
 from replay.world.session_driver import SessionDriver, settings_of
 
 _CLOSE_US_MAX: Final = 5 * SECOND
@@ -182,8 +183,9 @@ class _Run:
         self._inbox: list[tuple[str, BrokerEvent, list[str]]] = []
         self._is_busy = False
         self._expired = 0
-        self._timers = FoldTimers(
-            self.clock, lambda timer: self._queue_event(TimerFired(timer), f"timer:{timer}")
+        self._timers = Timers(
+            self.clock.after_ms,
+            lambda timer: self._queue_event(TimerFired(timer), f"timer:{timer}"),
         )
         self._requests = 0
         self._asked: dict[int, Respond] = {}

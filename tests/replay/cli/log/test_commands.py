@@ -200,6 +200,13 @@ def test_show_rejects_a_subject_that_the_log_does_not_have(log: Path) -> None:
     assert "the log has no subject broker x; did you mean broker " in done.stderr
 
 
+def test_show_rejects_a_broker_with_a_number_that_is_no_id(log: Path) -> None:
+    name = f"broker {'9' * 5000}"
+    done = refold("log", "show", log, "--subject", name)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"the log has no subject {name}; " in done.stderr
+
+
 def test_show_accepts_an_unknown_kind_that_the_log_has(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path / "log", header()) as writer:
         writer.append([event(1), event(2, kind="foreseen")])

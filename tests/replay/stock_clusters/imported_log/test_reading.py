@@ -36,7 +36,7 @@ from replay.stock_clusters.imported_log.state_events import (
 )
 from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
-from replay.world.tree import Znode
+from replay.znode_tree.tree import Znode
 from tests.eventstore.samples import event, header
 from tests.replay.recorded_log import incident, write_log
 from tests.replay.stock_clusters.zookeeper_log.samples import TRANSACTIONS, patient

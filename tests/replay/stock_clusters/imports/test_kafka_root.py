@@ -11,7 +11,7 @@ from replay.stock_clusters.imports.kafka_root import (
     find_kafka,
 )
 from replay.stock_clusters.zookeeper_log.transactions import OpCode, Transaction
-from replay.world.tree import Tree
+from replay.znode_tree.tree import Tree
 from tests.replay.stock_clusters.zookeeper_log.samples import at, create
 
 CLUSTER_ID = b'{"version":"1","id":"abc"}'

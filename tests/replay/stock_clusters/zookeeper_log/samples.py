@@ -30,7 +30,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     TreeDigest,
     ZooKeeperAcl,
 )
-from replay.world.tree import Tree
+from replay.znode_tree.tree import Tree
 from tools.zookeeper_log.file_format import write_log
 
 RECORDING = Path(__file__).parents[3] / "recordings" / "chaos-5.tar.xz"

@@ -11,7 +11,7 @@ from replay.stock_clusters.imported_log.events import DecisionObserved
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.source import open_source
-from replay.world.tree import Znode
+from replay.znode_tree.tree import Znode
 from tests.replay.stock_clusters.cuts import CUTS, Cut, cuts
 from tests.replay.stock_clusters.zookeeper_log.samples import tree_digest
 from tools.zookeeper_log.incidents import IncidentTransactions

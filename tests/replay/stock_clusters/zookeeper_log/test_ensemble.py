@@ -11,7 +11,8 @@ from controller.core.operations import Create, SetData
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
-from replay.world.requests import Exists, Stat
+from replay.world.requests import Exists
+from replay.znode_tree.tree import Stat
 from tests.controller.zookeeper.ensemble import ensemble
 from tests.replay.stock_clusters.zookeeper_log.samples import tree_digest
 from tests.replay.world.real_zookeeper import RealSession

@@ -12,8 +12,8 @@ from controller.core.operations import Check, Create, Delete, SetData
 from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.source import Source, open_source
 from replay.stock_clusters.zookeeper_log.transactions import OpCode
-from replay.world.requests import Exists, GetChildren, Multi, Stat
-from replay.world.tree import Tree
+from replay.world.requests import Exists, GetChildren, Multi
+from replay.znode_tree.tree import Stat, Tree
 from tests.replay.stock_clusters.zookeeper_log.samples import RECORDING, tree_digest
 from tests.replay.world.real_zookeeper import WORLD_ANYONE_ALL, RealSession
 from tools.lab import Lab, ZooKeeperServer

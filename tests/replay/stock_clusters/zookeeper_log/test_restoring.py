@@ -25,9 +25,9 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
-from replay.world.owners import CONTAINER_OWNER, TTL_MS_MAX, is_session, ttl_of, ttl_owner
-from replay.world.paths import parent_of
-from replay.world.tree import Tree, Znode
+from replay.znode_tree.owners import CONTAINER_OWNER, ttl_owner
+from replay.znode_tree.paths import parent_of
+from replay.znode_tree.tree import Tree, Znode
 from tests.replay.stock_clusters.zookeeper_log.samples import at, create, error, multi, patient
 from tests.replay.stock_clusters.zookeeper_log.test_snapshot_file import snapshot_bytes
 from tools.zookeeper_log.generated_history import transactions as made_up
@@ -132,25 +132,6 @@ def test_containers_and_ttls_outlive_sessions_and_have_children() -> None:
     state.apply(gone)
     state.apply(at(6, OpCode.DELETE_CONTAINER, Delete("/c")))
     assert "/c" not in znodes(state)
-
-
-@pytest.mark.parametrize(
-    ("owner", "has_session", "ttl_ms"),
-    [
-        (0, False, None),
-        (0x1000020D7780000, True, None),
-        (-0x0200000000000000 + 5, True, None),
-        (CONTAINER_OWNER, False, None),
-        (ttl_owner(1), False, 1),
-        (ttl_owner(TTL_MS_MAX), False, TTL_MS_MAX),
-        (-1, True, None),
-    ],
-)
-def test_owner_is_a_session_a_container_or_a_ttl(
-    owner: int, has_session: bool, ttl_ms: int | None
-) -> None:
-    assert is_session(owner) is has_session
-    assert ttl_of(owner) == ttl_ms
 
 
 # A snapshot with later changes

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from replay.stock_clusters.zookeeper_log.damage import DamagedSnapshotError
 from replay.stock_clusters.zookeeper_log.snapshot_file import SnapshotDigest, SnapshotReader
 from replay.stock_clusters.zookeeper_log.transactions import OPEN_ACL, ZooKeeperAcl
-from replay.world.tree import Znode
+from replay.znode_tree.tree import Znode
 from tests.replay.stock_clusters.zookeeper_log.samples import ACLS, INTS, LONGS, patient
 from tools.zookeeper_log.file_format import write_snapshot
 

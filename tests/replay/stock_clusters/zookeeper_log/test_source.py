@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from replay.errors import ReplayError
 from replay.stock_clusters.zookeeper_log.source import open_source
-from replay.world.tree import Tree
+from replay.znode_tree.tree import Tree
 from tests.replay.stock_clusters.zookeeper_log.samples import error, log_bytes, patient
 from tests.replay.stock_clusters.zookeeper_log.test_snapshot_file import snapshot_bytes
 

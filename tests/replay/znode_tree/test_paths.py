@@ -2,7 +2,7 @@
 
 import pytest
 
-from replay.world.paths import below
+from replay.znode_tree.paths import below
 
 
 @pytest.mark.parametrize(

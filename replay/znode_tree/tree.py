@@ -5,7 +5,7 @@ them changes it, so copying a tree copies a few dictionaries, but no znode.
 """
 
 from collections.abc import Mapping
-from typing import Self
+from typing import Final, NamedTuple, Self
 
 from msgspec import Struct
 
@@ -17,9 +17,11 @@ from controller.core.operations import (
     NOT_EMPTY,
 )
 from controller.core.values import ANY_VERSION
-from replay.world.owners import is_session
-from replay.world.paths import ROOT, SPECIAL, has_parent, is_valid, name_of, parent_of
-from replay.world.requests import BAD_ARGUMENTS, Stat
+from replay.znode_tree.owners import is_session
+from replay.znode_tree.paths import ROOT, SPECIAL, has_parent, is_valid, name_of, parent_of
+
+BAD_ARGUMENTS: Final = -8
+"""The error for a path that is malformed or cannot be deleted."""
 
 
 class Refused(Exception):
@@ -44,6 +46,22 @@ class Znode(Struct, frozen=True, gc=False):
     owner: int
     pzxid: int
     aversion: int = 0
+
+
+class Stat(NamedTuple):
+    """ZooKeeper's Stat, with the fields in the order of the protocol; times in milliseconds."""
+
+    czxid: int
+    mzxid: int
+    ctime: int
+    mtime: int
+    version: int
+    cversion: int
+    aversion: int
+    ephemeral_owner: int
+    data_length: int
+    num_children: int
+    pzxid: int
 
 
 class Tree:
