@@ -49,7 +49,7 @@ _CLOSE_SECONDS_MAX = 5.0
 _Result = ZnodeColumns | Children | Writes
 
 
-class Znode(Struct, frozen=True):
+class ExistingZnode(Struct, frozen=True):
     """An existing znode. `owner` is the session of an ephemeral one, otherwise 0."""
 
     data: bytes
@@ -151,10 +151,10 @@ class ZooKeeperClient:
             raise _no_auth_error(path)
         return result.children
 
-    async def read(self, paths: tuple[str, ...]) -> list[Znode | None]:
+    async def read(self, paths: tuple[str, ...]) -> list[ExistingZnode | None]:
         """These znodes in order; None for one that does not exist."""
         found = await self.znodes(paths)
-        read: list[Znode | None] = []
+        read: list[ExistingZnode | None] = []
         for place, error in enumerate(found.errors):
             _require_readable(paths[place], error)
             if error == NO_NODE:
@@ -162,7 +162,7 @@ class ZooKeeperClient:
                 continue
             data = found.data[place] or b""
             versions = found.versions[place], found.czxids[place], found.mzxids[place]
-            read.append(Znode(data, *versions, found.owners[place]))
+            read.append(ExistingZnode(data, *versions, found.owners[place]))
         return read
 
     async def write(self, operations: tuple[WriteOperation, ...]) -> int:

@@ -55,7 +55,7 @@ from controller.zookeeper.errors import LoginFailed, MalformedReply
 from controller.zookeeper.login import LOGIN_REQUIRED, ConnectionLogin, DigestLogin, Login
 from controller.zookeeper.pipeline import Pipeline
 from controller.zookeeper.session_channel import ChannelEvent, session_channel
-from controller.zookeeper.watches import Watches
+from controller.zookeeper.watches import SessionWatches
 from controller.zookeeper.work import Exchange, OutcomeEvent, Work, ZooKeeperRequest
 
 PING_MS_MAX: Final = 10_000
@@ -486,7 +486,7 @@ class ZooKeeperSession:
         self._identity = self._none
         self._is_announced = False
         self._last_zxid = 0
-        self._exchange.watches = Watches()
+        self._exchange.watches = SessionWatches()
 
     def _emit(self, events: Iterable[Event]) -> None:
         channel = self.channel

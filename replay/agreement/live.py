@@ -38,8 +38,8 @@ from replay.agreement.unjudged_divergences import (
     BrokersWithLogs,
     IncompleteLogs,
     Term,
-    leave_out,
     may_be_requested,
+    remove_divergences,
     term_of,
     unseen_of,
 )
@@ -247,7 +247,7 @@ class LiveAgreement:
                 due, self._waiting = [], [*due, *self._waiting]
         if is_stopping():
             return []
-        result.undecided += leave_out(result, self._waiting)
+        result.undecided += remove_divergences(result, self._waiting)
         explained = [one for one in result.divergences if one.explained]
         self._note_times(result)
         unseen = {_key(one) for one in self._unseen_of(result)}
@@ -255,7 +255,7 @@ class LiveAgreement:
         self._explained += explained
         self._known.update(map(_key, due))
         if not is_last:
-            self._settle(now_ms)
+            self._advance_settled(now_ms)
         return [one for one in due if _key(one) not in unseen]
 
     @property
@@ -337,9 +337,9 @@ class LiveAgreement:
         result."""
         for one in self._explained:
             of_window.explain(one)
-        self._unseen_in_window = _leave_out_unseen(of_window, self._unseen_of(of_window))
+        self._unseen_in_window = _take_unseen(of_window, self._unseen_of(of_window))
         total = self._total.copy()
-        total.go_on(of_window)
+        total.add_range(of_window)
         return total
 
     # The beginning --------------------------------------------------------------------------------
@@ -439,7 +439,7 @@ class LiveAgreement:
 
     # Following ------------------------------------------------------------------------------------
 
-    def _settle(self, now_ms: int) -> None:
+    def _advance_settled(self, now_ms: int) -> None:
         """Let the checker read the records that need no further comparison."""
         checker, index = self._checker, self._index
         assert checker is not None, "the comparison has begun"
@@ -460,8 +460,8 @@ class LiveAgreement:
         checker.assume(self._assumptions, is_recorded=False)
         checker.advance(settled)
         result = result_of(checker.take_settled(), "")
-        self._unseen += _leave_out_unseen(result, self._unseen_of(result, is_settled=True))
-        self._total.go_on(result)
+        self._unseen += _take_unseen(result, self._unseen_of(result, is_settled=True))
+        self._total.add_range(result)
         last = settled[-1][0].seq
         for one in self._explained:
             if one.seq <= last:
@@ -477,9 +477,9 @@ class LiveAgreement:
         return is_there and isinstance(self._window[place][1], (DecisionObserved, RequestInferred))
 
 
-def _leave_out_unseen(result: AgreementResult, unseen: Sequence[Divergence]) -> int:
-    """Count requests as not judged, and return the number of decisions."""
-    leave_out(result, unseen)
+def _take_unseen(result: AgreementResult, unseen: Sequence[Divergence]) -> int:
+    """Remove divergences, and count their requests as not judged. Returns the number of decisions."""
+    remove_divergences(result, unseen)
     decisions = sum(one.subject == "decision" for one in unseen)
     result.requests.unjudged += len(unseen) - decisions
     return decisions

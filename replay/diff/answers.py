@@ -37,10 +37,10 @@ def verdicts(base: Decision, head: Decision) -> Iterator[str]:
         request = base.kind.removeprefix(ANSWER)
         if _WHOLE not in parts:
             request += f" {first_few(parts, ', ')}"
-        yield f"head {_how(is_accepted, error)}: {request} ({error_name(error)})"
+        yield f"head {_outcome_text(is_accepted, error)}: {request} ({error_name(error)})"
 
 
-def _how(is_accepted: bool, error: int) -> str:
+def _outcome_text(is_accepted: bool, error: int) -> str:
     if error == REQUEST_TIMED_OUT:
         return "completes what base does not" if is_accepted else "does not complete what base does"
     return "accepts what base refuses" if is_accepted else "refuses what base accepts"

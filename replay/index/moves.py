@@ -118,7 +118,7 @@ class _Folding:
         if self._observer is None:
             self._observer = RecordedFactObserver(fold, self._subject, self._log.reader.header)
             self._observer.facts = self._facts
-        self._observer.go_on_with(fold)
+        self._observer.switch_to(fold)
         known = self._observer.known
         for one in self._facts:
             if isinstance(one, StateWritten):

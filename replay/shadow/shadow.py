@@ -223,7 +223,7 @@ class Shadow:
         """The result of the run so far: of the logs before, and of this one."""
         live, followed = self._live, self._import
         total = self._before.copy()
-        total.go_on(live.result)
+        total.add_range(live.result)
         total.logs.append(escape_unprintable(followed.folder))
         total.source = total.logs[-1]
         total.unseen_decisions += live.unseen

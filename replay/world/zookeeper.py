@@ -40,7 +40,7 @@ from replay.world.requests import (
     WriteInMulti,
 )
 from replay.world.tree import Refused, Tree, Znode
-from replay.world.watches import Change, Watches
+from replay.world.watches import Change, ServerWatches
 
 Changes = list[tuple[Change, str]]
 """The znodes that a transaction changed, and how."""
@@ -54,7 +54,7 @@ class ZooKeeper:
 
     def __init__(self) -> None:
         self._tree = Tree()
-        self._watches = Watches()
+        self._watches = ServerWatches()
         self._inboxes: dict[int, list[WatchFired]] = {}
         self._last_session = 0
         self.zxid = 0
@@ -96,7 +96,7 @@ class ZooKeeper:
         """A copy that receives the same transactions later: a server that lags. The watches of its
         sessions move to it."""
         copy = self.copy()
-        copy._watches = Watches()
+        copy._watches = ServerWatches()
         for session in sessions:
             self._watches.move(session, copy._watches)
         return copy

@@ -352,7 +352,7 @@ class ControllerTrace(Checkpointed):
         if (early := self.ahead.claim_early_write(decision)) is not None:
             return self.compared.judge(decision, early)
         while True:
-            self.ahead.go_on()
+            self.ahead.deliver_before_early_writes()
             if self.fold.batch is not None:
                 differences = self.fold.batch.claim(decision, self._mark_zxid)
                 if differences is not None:

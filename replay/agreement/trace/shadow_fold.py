@@ -55,9 +55,9 @@ from replay.subjects import subject_of
 from replay.world.tree import Znode
 from replay.znode_view import (
     READS,
+    ControllerWatches,
     Overlay,
     Read,
-    Watches,
     ZnodeView,
     paths_of,
 )
@@ -130,7 +130,7 @@ class ShadowFold(Checkpointed):
         self._sent_counts: Counter[tuple[str, int]] = Counter()
         self._kafka_counts: Counter[tuple[str, int]] = Counter()
         self.controller = self._fold.controller
-        self.watches = Watches()
+        self.watches = ControllerWatches()
         self.queues = BrokerQueues()
         self.sent: list[SentRequest] = []
         self.fenced: list[ZnodesWritten] = []

@@ -61,7 +61,7 @@ class WriteAhead(Checkpointed):
             self._fold.fenced += self._early.values()
             self._early = {}
 
-    def go_on(self) -> None:
+    def deliver_before_early_writes(self) -> None:
         """Return the outcome of a settled batch after all, because Kafka makes another write
         before the early ones."""
         if self._early:
@@ -86,7 +86,7 @@ class WriteAhead(Checkpointed):
     def all_paths(self) -> Sequence[str]:
         """The paths of all the writes of the rule. The fold makes them, so the trace cannot go on
         from here, but goes back to a checkpoint or ends."""
-        self.go_on()
+        self.deliver_before_early_writes()
         if self._is_allowed:
             for _ in self._following():
                 pass

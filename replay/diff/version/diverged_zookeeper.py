@@ -25,7 +25,7 @@ from replay.subjects import paths_of_command
 from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from replay.world.paths import ROOT, name_of, parent_of
 from replay.world.tree import Znode
-from replay.world.watches import Change, Watches
+from replay.world.watches import Change, ServerWatches
 from replay.world.zookeeper import ZooKeeper
 
 _ALL: Final = 1 << 30
@@ -37,7 +37,7 @@ class DivergedZooKeeper:
     `unknown` are requested znodes that the log never shows, `early` those that it shows only later.
     """
 
-    def __init__(self, log: LogZnodes, seq: int, session: int, watches: Watches) -> None:
+    def __init__(self, log: LogZnodes, seq: int, session: int, watches: ServerWatches) -> None:
         self.seq = seq
         self.session = session
         self.unknown: dict[str, None] = {}

@@ -44,7 +44,7 @@ from eventstore.records import CommandRecord
 from replay.diff.version.log_znodes import LogZnodes
 from replay.world.paths import parent_of
 from replay.world.tree import Znode
-from replay.world.watches import Watches
+from replay.world.watches import ServerWatches
 
 USUAL_NS: Final = 2_000_000
 """The default for a kind of command without outcomes in the log."""
@@ -67,7 +67,7 @@ class RecordedHistory:
         self.session_when_left = 0
         self.pending_when_left: dict[CommandId, Command] = {}
         self.timers_when_left: dict[str, None] = {}
-        self.watches = Watches()
+        self.watches = ServerWatches()
         self.own_watches: dict[int, Place] = {}
         """Watches that fired because of writes of the log's controller, by event."""
         self.accepted: dict[tuple[int, str, int], bool] = {}
@@ -216,7 +216,7 @@ class RecordedHistory:
                     pass
 
 
-def watch(watches: Watches, session: int, command: Command) -> None:
+def watch(watches: ServerWatches, session: int, command: Command) -> None:
     """Set the watches of a command."""
     match command:
         case ReadZnodes(paths=paths, watch=True) | ReadStats(paths=paths, watch=True):

@@ -252,7 +252,7 @@ async def process_deletions(controller: Controller) -> None:
         controller, [one for one in found.children if one not in context.deletions]
     )
     context.deletions.update(new)
-    await _settle_assigned(controller)
+    await _decide_on_assigned(controller)
     request_deletions(controller, new.values())
     await _remove_confirmed(controller)
 
@@ -280,7 +280,7 @@ async def _read_new_deletions(
     return read
 
 
-async def _settle_assigned(controller: Controller) -> None:
+async def _decide_on_assigned(controller: Controller) -> None:
     """Decide on replicas that are assigned again.
 
     If the topic was created again meanwhile, the broker refuses the replica until the log of the

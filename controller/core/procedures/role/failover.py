@@ -51,7 +51,7 @@ async def fail_over(controller: Controller) -> None:
         f"elected controller, epoch {context.epoch}; the failover begins",
     )
     if controller.standby.is_watching:
-        # From here on, a change of a state is the business of this controller.
+        # From here on, this controller handles the changes of states.
         end_subtree_watch(controller, znodes.BROKERS, _RULE)
     await set_up_features(controller)
     requests = [znodes.PREFERRED_ELECTION, znodes.REASSIGN_PARTITIONS]
