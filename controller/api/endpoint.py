@@ -148,7 +148,7 @@ class ApiEndpoint:
         self._send(ResponseDeferred(request))
 
     def throttle(self, request: int, until_ms: int) -> None:
-        """The client of a request, whose answer follows, is throttled until that wall clock."""
+        """The client of a request, whose response follows, is throttled until that wall clock."""
         self._send(ClientThrottled(request, until_ms))
 
     async def close(self) -> None:

@@ -442,7 +442,7 @@ async def _wait_until_connected(client: ZooKeeperClient) -> None:
 
 
 def _require_allowed(paths: Sequence[str], errors: list[int]) -> None:
-    """Refuse answers to reads that an ACL does not allow. Raises ProcedureError."""
+    """Refuse replies to reads that an ACL does not allow. Raises ProcedureError."""
     if NO_AUTH in errors:
         path = paths[errors.index(NO_AUTH)]
         raise ProcedureError(denied_text(path))

@@ -200,7 +200,7 @@ async def _probe_server(server: ServerAddress, tls: ReloadedContext | None) -> S
                 async for part in stream:
                     answer += part
     except TimeoutError:
-        return ServerStatus(server=str(server), fault=f"no answer in {SERVER_SECONDS_MAX:g} s")
+        return ServerStatus(server=str(server), fault=f"no reply in {SERVER_SECONDS_MAX:g} s")
     except (OSError, UnicodeError) as error:
         # UnicodeError: an impossible host name.
         return ServerStatus(server=str(server), fault=reason_of(error))

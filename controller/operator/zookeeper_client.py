@@ -99,7 +99,7 @@ class ZooKeeperClient:
     @property
     def _fault(self) -> str:
         """Why there is no session."""
-        return self._connection.fault or "no answer"
+        return self._connection.fault or "no reply"
 
     async def __aenter__(self) -> Self:
         self._running = asyncio.create_task(self._connection.run())
@@ -184,7 +184,7 @@ class ZooKeeperClient:
 
     async def carry_out(self, command: ZooKeeperCommand, result: _Result) -> None:
         """Send a command, and wait until `result` has its outcome. All other methods call this
-        one. Raises ZooKeeperUnavailable if there is no answer in time."""
+        one. Raises ZooKeeperUnavailable if there is no reply in time."""
         self._asked += 1
         command_id = CommandId(self._asked, 0)
         done = anyio.Event()
@@ -193,7 +193,7 @@ class ZooKeeperClient:
         with anyio.move_on_after(self._timeout_s):
             await done.wait()
         if not done.is_set():
-            raise ZooKeeperUnavailable(f"no answer within {self._timeout_s:g} s")
+            raise ZooKeeperUnavailable(f"no reply within {self._timeout_s:g} s")
 
     def _require_success(self, errors: list[int]) -> None:
         if _LOST.intersection(errors):

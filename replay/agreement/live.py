@@ -292,7 +292,7 @@ class LiveAgreement:
 
     def _note_times(self, result: AgreementResult) -> None:
         """Note the times of the divergences, whose records may leave the window before they are
-        settled: a request is judged when the log of its controller goes on."""
+        settled: a request is judged when the log of its controller continues."""
         wanted = {one.seq for one in result.divergences}
         known = {seq: ms for seq, ms in self._times_ms.items() if seq in wanted}
         new = {one.seq: one.wall_ns // _NS for one, _ in self._window if one.seq in wanted}
@@ -384,7 +384,7 @@ class LiveAgreement:
 
         result, choices.made, choices.repeated, changed = run_forked(work)
         choices.changed.update(changed)
-        # The log goes on, so its end says nothing.
+        # The log continues, so its end says nothing.
         result.is_cut, result.cut_logs = False, []
         return result
 
@@ -478,7 +478,8 @@ class LiveAgreement:
 
 
 def _take_unseen(result: AgreementResult, unseen: Sequence[Divergence]) -> int:
-    """Remove divergences, and count their requests as not judged. Returns the number of decisions."""
+    """Remove divergences, and count their requests as not judged. Returns the number of the
+    decisions."""
     remove_divergences(result, unseen)
     decisions = sum(one.subject == "decision" for one in unseen)
     result.requests.unjudged += len(unseen) - decisions

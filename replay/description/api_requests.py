@@ -1,4 +1,4 @@
-"""Requests to the endpoint and their answers in words: a line, then a line for each part."""
+"""Requests to the endpoint and their responses in words: a line, then a line for each part."""
 
 from collections.abc import Iterable, Sequence
 from typing import assert_never
@@ -110,9 +110,9 @@ def _head_and_parts(request: ApiRequest, name_of: NameOf) -> list[str]:
 
 
 def response_lines(response: ApiResponse, *, only_errors: bool = False) -> list[str]:
-    """An answer with the error of the whole request, then a line for each part, or for each part
+    """A response with the error of the whole request, then a line for each part, or for each part
     with an error."""
-    head = f"answer to request {response.request}: {error_name(getattr(response, 'error', NONE))}"
+    head = f"response to request {response.request}: {error_name(getattr(response, 'error', NONE))}"
     match response:
         case ControlledShutdownResponse(remaining=remaining):
             leading = ", ".join(partition_name(topic, number) for topic, number in remaining)
@@ -125,7 +125,7 @@ def response_lines(response: ApiResponse, *, only_errors: bool = False) -> list[
 
 
 def _parts(response: ApiResponse) -> list[tuple[int, str]]:
-    """The parts of an answer, each with its error."""
+    """The parts of a response, each with its error."""
     match response:
         case CreateTopicsResponse(topics=created):
             return [(one.error, _created_topic(one)) for one in created]

@@ -99,7 +99,7 @@ class RootDivergence(Struct):
 
     @property
     def to_clients(self) -> list[str]:
-        """The kinds of differing answers to admin clients, sorted."""
+        """The kinds of differing responses to admin clients, sorted."""
         return sorted(filter(_is_to_clients, self._received))
 
     @property

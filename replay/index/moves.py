@@ -75,7 +75,7 @@ def _begin(index: EventIndex, first: int) -> int:
 
 
 class _Folding:
-    """One observer, which goes on in each part with what it knew at the end of the last one."""
+    """One observer, which continues in each part with what it knew at the end of the last one."""
 
     def __init__(
         self, log: RecordedLog, subject: Subject, of_index: Iterable[AnyFact], progress: Progress

@@ -197,7 +197,7 @@ class Shadow:
         """End the log where transactions are missing, and begin another one after them."""
         gap = self._import.gap
         assert gap is not None, "transactions are missing"
-        logger.warning("%s: the comparison goes on after them, with another log", gap)
+        logger.warning("%s: the comparison continues after them, with another log", gap)
         found = self._compare()
         self._before = self._ended()
         self._import = self._begin(gap.after)

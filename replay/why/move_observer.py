@@ -107,7 +107,7 @@ class MoveObserver(Checkpointed):
         return Cause(self._cause.seq, cause_of_rollback(self._cause), running.procedure)
 
     def procedure_ends(self) -> None:
-        """All procedures have ended: a rollback that is not over by now does not go on."""
+        """All procedures have ended: a rollback that is not over by now does not continue."""
         self._pending.clear()
         self._steps = self._cause = self._isr = None
 

@@ -143,7 +143,7 @@ class LagZooKeeper(TimedInput, frozen=True):
 
 
 class HangZooKeeper(TimedInput, frozen=True):
-    """No server answers for `ms`. Session timers go on."""
+    """No server answers for `ms`. Session timers continue."""
 
     ms: int
 

@@ -21,7 +21,7 @@ _DOES_NOT_JOIN: Final = "does_not_join"
 
 
 def check_lag(broker: Broker) -> None:
-    """The timer fired: have the ISRs without lagging followers written; go on while leader."""
+    """The timer fired: have the ISRs without lagging followers written; continue while leader."""
     broker.timers.pop(ISR_TIMER, None)
     led = broker.led_partitions()
     for partition in led:

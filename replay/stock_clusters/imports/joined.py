@@ -292,7 +292,7 @@ class _JoinedLines:
 
     @property
     def torn(self) -> list[TornLog]:
-        """Empty if there are several captures: a later one may go on."""
+        """Empty if there are several captures: a later one may continue."""
         captures = len(self._opened) + len(self._stored)
         return self._opened[0].torn if self._opened and captures == 1 else []
 

@@ -80,7 +80,7 @@ def test_every_kind_of_decision_and_request_is_counted(log_of: Get) -> None:
         # A broker's answer arrives later than assumed; a request is not completed; an event that
         # was begun had not been processed yet.
         ("chaos-70702", "all"),
-        # A broker registers while the first failover goes on.
+        # A broker registers while the first failover continues.
         ("registrations-70703", "all"),
         # A controller that ends does not answer all requests that it received.
         ("chaos-80101", "all"),
