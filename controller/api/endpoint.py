@@ -84,7 +84,7 @@ _ENDING_SECONDS_MAX: Final = 2.0
 class ApiEndpoint:
     """Serves the bound listeners while `run` runs. All other methods return at once.
 
-    If the front exits or hangs, it is restarted. The listeners stay open meanwhile. Clients lose
+    If the front exits or hangs, it is restarted. The listeners stay open. Clients lose
     their connections and reconnect, as after the restart of a broker.
     """
 

@@ -420,7 +420,7 @@ class ZooKeeperSession:
         if work is not None:
             # Not for the probe's reply: watches have yet to report the changes before it.
             self._last_zxid = max(self._last_zxid, header.zxid)
-            # The request stays in flight meanwhile: a malformed reply must not lose the command.
+            # The request stays in flight: a malformed reply must not lose the command.
             for event in work.reply(request.token, header.error, frame):
                 self._note_denied(work, event)
                 self._emit([event])

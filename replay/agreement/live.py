@@ -77,7 +77,8 @@ SHUTDOWN_MS: Final = 61_000
 60 s later."""
 _ORDERS_MAX: Final = 40
 SEARCH_SECONDS: Final = 30.0
-"""The search for another order of events takes at most this long; meanwhile nothing is read."""
+"""The search for another order of events takes at most this long. During the search nothing is
+read."""
 _RUNS_MIN: Final = 2
 """A search compares the window once without an assumption, and then at least once with one."""
 _RESPONSES: Final = frozenset(

@@ -104,7 +104,7 @@ def _keep_out(broker: Broker, partition: Partition, replica: int, unmet: UnmetCo
     path = unmet.condition.path
     partition.joining = ()
     is_earlier = broker.configuration.rules <= THIRD_RULES
-    # The leader may have ended meanwhile.
+    # The leadership may have ended.
     if replica in partition.ar:
         partition.ar[replica].leo = UNKNOWN_LEO
         if not is_earlier and unmet.code in (BAD_VERSION, NO_NODE):

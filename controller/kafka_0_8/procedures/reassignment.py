@@ -174,7 +174,7 @@ async def complete_if_caught_up(broker: Broker, partition: Partition) -> None:
     removed = await _with_queue(broker, [one for one in partition.ar if one not in rar], rule)
     isr = znodes.write_isr(Isr(rar, partition.epoch))
     replicas = znodes.write_brokers(rar)
-    # An administrator may have replaced the reassignment meanwhile.
+    # An administrator may have replaced the reassignment.
     is_earlier = broker.configuration.rules <= SECOND_RULES
     version = ANY_VERSION if is_earlier else partition.rar_version
     operations: list[WriteOperation] = [

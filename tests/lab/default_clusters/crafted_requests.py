@@ -55,7 +55,7 @@ class AlterCase:
     """Whether the leader of the partition is recovering and the only replica in sync."""
     first_version: int = 0
     times: int = 1
-    """How often the request is sent; the last answer is used."""
+    """How often the request is sent; the last response is used."""
     one_partition: bool = False
     """Whether all states are for the same partition."""
 

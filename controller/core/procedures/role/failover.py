@@ -71,7 +71,7 @@ async def fail_over(controller: Controller) -> None:
         legacy = await load_reassignments(controller, may_pause=False)
     await elect_after_restarts(controller, restarts)
     controller.send_metadata("failover: spread the live brokers", context.brokers)
-    # The channels connect meanwhile.
+    # The channels connect during this pause.
     await suspend(SLICE)
     prepared = await _prepare_topics(controller, restarts, repaired)
     await start_replica_states(controller, prepared)
