@@ -100,7 +100,7 @@ class MetadataReader:
 
 
 class _Answer:
-    """The parts of one answer."""
+    """The parts of one response."""
 
     def __init__(self, fold: Fold, query: MetadataQuery) -> None:
         controller = fold.controller

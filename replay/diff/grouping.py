@@ -177,7 +177,7 @@ def roots(found: Iterable[DecisionDivergence]) -> list[RootDivergence]:
     """The first causes, each with the divergences that follow from it.
 
     A divergence follows from an earlier one of the same partition or the same controller event.
-    Timers and answers follow from the last divergence of a controller event with the same name.
+    Timers and responses follow from the last divergence of a controller event with the same name.
     Harmless divergences are separate.
     """
     all_roots: list[RootDivergence] = []

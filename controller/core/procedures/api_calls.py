@@ -1,4 +1,4 @@
-"""Calls the procedure of each API request. Every request gets exactly one answer, also after an
+"""Calls the procedure of each API request. Every request gets exactly one response, also after an
 error.
 """
 
