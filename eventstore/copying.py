@@ -43,7 +43,7 @@ def copy_log(source: Path, target: Path, copied: Copied = lambda done, total: No
 def _copy_segments(originals: Sequence[Path], target: Path, copied: Copied) -> list[Path]:
     """Copy the segments; return the copies, under names that no reader takes for segments.
 
-    Retention may remove the oldest segments meanwhile. Then the copy begins after them.
+    Retention may remove the oldest segments during the copy. Then the copy begins after them.
     """
     total = sum(one.stat().st_size for one in originals if one.exists())
     partials: list[Path] = []

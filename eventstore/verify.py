@@ -146,7 +146,7 @@ def _without_event(last_seq: int) -> str:
 
 def _without_commands(last_cause: int) -> str:
     return (
-        "missing, although the log has an answer to it: the last stored command is of event"
+        "missing, although the log has its outcome: the last stored command is of event"
         f" {last_cause}"
     )
 
@@ -264,7 +264,7 @@ class _Checks:
             self.add_damage(segment.path, "file", fault)
 
     def _check_events(self, segment: Segment, tip: Tip, end: int) -> tuple[int, bytes]:
-        """The number and chain value of the last event. Commands of answers after event `end` may
+        """The number and chain value of the last event. Commands of outcomes after event `end` may
         not have been read."""
         previous, expected = tip.event_chain, tip.last_seq + 1
         for rows in segment.event_rows():

@@ -90,7 +90,7 @@ class ZnodeView:
         """The outcome of a read now; `listed` are the children that a log line shows."""
         match command:
             case ReadChildren(path=path):
-                exists = self._now(path, overlay) is not None
+                exists = self._find_as_read(path, overlay) is not None
                 names = self.children(path) if listed is None else listed
                 return ChildrenRead(
                     issued.id, OK if exists else NO_NODE, sorted(names) if exists else []
@@ -98,7 +98,7 @@ class ZnodeView:
             case SyncZnodes():
                 return ZnodesWritten(issued.id, 0, [OK], [-1])
             case ReadZnodes(paths=paths) | ReadStats(paths=paths):
-                found = [self._now(path, overlay) for path in paths]
+                found = [self._find_as_read(path, overlay) for path in paths]
                 has_data = isinstance(command, ReadZnodes)
                 return ZnodesRead(
                     issued.id,
@@ -111,7 +111,7 @@ class ZnodeView:
                     [-1 if one is None else one.owner for one in found],
                 )
 
-    def _now(self, path: str, overlay: Overlay) -> Znode | None:
+    def _find_as_read(self, path: str, overlay: Overlay) -> Znode | None:
         return overlay[path] if path in overlay else self.find(path)
 
     def changes(self, transaction: Transaction) -> list[Change]:
@@ -164,7 +164,7 @@ def changes_of_operation(operation: Operation, chroot: str) -> list[Change]:
     return [(known, what), *of_parent]
 
 
-class Watches(Checkpointed):
+class ControllerWatches(Checkpointed):
     """The one-shot watches of a controller. It sets a watch again by reading again."""
 
     STATE = ("_data", "_children")

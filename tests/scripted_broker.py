@@ -42,8 +42,8 @@ class Received:
 
 
 Script = Callable[[Received], Awaitable[bytes | None]]
-"""Returns the frame of the answer, without its size, or None to close the connection. If the script
-never returns, the broker does not answer.
+"""Returns the frame of the response, without its size, or None to close the connection. If the
+script never returns, the broker does not answer.
 """
 
 
@@ -58,7 +58,7 @@ def versions_answer(
     version: int = 3,
     error: ErrorCode = ErrorCode.none,
 ) -> Any:
-    """The answer to ApiVersions, with a feature in versions that have features."""
+    """The response to ApiVersions, with a feature in versions that have features."""
     schema = import_module(f"kio.schema.api_versions.v{version}.response")
     keys = tuple(
         schema.ApiVersion(api_key=key, min_version=first, max_version=last)

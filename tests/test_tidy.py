@@ -66,7 +66,7 @@ SHARED_CLASS_NAMES = {
     },
     "a client or a server, and its simulation": {
         *("BrokerChannels", "Connection", "Disk", "FetchResponse", "Ping", "ProduceResponse"),
-        *("Sync", "Watches", "Znode", "ZooKeeperClient"),
+        *("Sync", "ZooKeeperClient"),
     },
     "an operation of ZooKeeper, requested, simulated or in its transaction log": {
         *("Check", "CloseSession", "Create", "CreateSession", "Delete", "Multi", "SetData"),

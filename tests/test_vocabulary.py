@@ -77,9 +77,10 @@ libraries of others, lines of Kafka. Files of every other kind are checked.
 
 _TEXTS_MIN: Final = 3
 """Words; a shorter string is a key or a name, not a text."""
-_PRONOUN: Final = re.compile(
-    r"test_(?:it|its|they|them|their|that|those|these|this|so|others?|there|what|who|whose)_"
+_FIRST_WORD: Final = re.compile(
+    r"test_(?:an?|the|it|its|they|them|their|that|those|these|this|so|others?|there|what|who|whose)_"
 )
+"""The first word of a test's name that is an article, or a pronoun without its noun."""
 _WITHOUT_SUBJECT: Final = re.compile(r"(?:It|They|That|Those|What|Who|Whose)\s")
 """The beginning of a docstring whose subject is a clause, or is only in the name of a function."""
 _CLAUSE_AS_SUBJECT: Final = re.compile(
@@ -221,13 +222,13 @@ def test_docstrings_name_their_subject() -> None:
     assert not found, "\n" + "\n".join(found)
 
 
-def test_names_of_tests_begin_with_no_pronoun() -> None:
+def test_names_of_tests_begin_with_no_article_and_no_pronoun() -> None:
     found = [
         f"{file}:{node.lineno}: {node.name}"
         for file in files()
         if file.startswith("tests/") and file.endswith(".py")
         for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _PRONOUN.match(node.name)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _FIRST_WORD.match(node.name)
     ]
     assert not found, "\n" + "\n".join(found)
 

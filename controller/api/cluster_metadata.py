@@ -1,4 +1,4 @@
-"""The front's request to the daemon about Metadata and DescribeCluster, and the daemon's answer.
+"""The front's request to the daemon about Metadata and DescribeCluster, and the daemon's response.
 
 A broker answers these requests for its own clients. Where a request cannot be forwarded because a
 broker would not know the client, the daemon answers from what the controller knows.
@@ -56,7 +56,7 @@ class TopicMetadata(Struct, frozen=True, array_like=True):
 
 
 class ClusterMetadata(Struct, frozen=True):
-    """The answer. `brokers`: those with the listener, without the daemon itself."""
+    """The response. `brokers`: those with the listener, without the daemon itself."""
 
     cluster_id: str
     brokers: tuple[Broker, ...]

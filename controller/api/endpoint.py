@@ -84,7 +84,7 @@ _ENDING_SECONDS_MAX: Final = 2.0
 class ApiEndpoint:
     """Serves the bound listeners while `run` runs. All other methods return at once.
 
-    If the front exits or hangs, it is restarted. The listeners stay open meanwhile. Clients lose
+    If the front exits or hangs, it is restarted. The listeners stay open. Clients lose
     their connections and reconnect, as after the restart of a broker.
     """
 
@@ -148,7 +148,7 @@ class ApiEndpoint:
         self._send(ResponseDeferred(request))
 
     def throttle(self, request: int, until_ms: int) -> None:
-        """The client of a request, whose answer follows, is throttled until that wall clock."""
+        """The client of a request, whose response follows, is throttled until that wall clock."""
         self._send(ClientThrottled(request, until_ms))
 
     async def close(self) -> None:

@@ -24,7 +24,7 @@ class EndpointSecurity(Struct, frozen=True, kw_only=True):
     after its login is disconnected; 0: never."""
     failure_delay_ms: int = 100
     """connection.failed.authentication.delay.ms: how long a client whose login failed waits for the
-    answer."""
+    response."""
 
     @property
     def is_plain(self) -> bool:

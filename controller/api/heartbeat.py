@@ -15,7 +15,7 @@ _START_S_MAX: Final = 30.0
 
 class Heartbeat:
     """Counts the unanswered pings of one front process. It does not measure time, so a daemon
-    that was suspended itself still finds the answers."""
+    that was suspended itself still finds the responses."""
 
     def __init__(self, interval_s: float = _INTERVAL_S) -> None:
         self._interval_s = interval_s
@@ -24,11 +24,11 @@ class Heartbeat:
 
     @property
     def is_unresponsive(self) -> bool:
-        """Whether answers have been missing for too long."""
+        """Whether responses have been missing for too long."""
         return self._missing * self._interval_s >= self.unresponsive_s_max
 
     def answered(self) -> None:
-        """The front process has answered: reset the count of missing answers."""
+        """The front process has answered: reset the count of missing responses."""
         self._missing = 0
         self.unresponsive_s_max = UNRESPONSIVE_S_MAX
 

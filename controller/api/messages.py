@@ -101,7 +101,7 @@ class Ping(Struct, frozen=True, tag="ping"):
 
 
 class Pong(Struct, frozen=True, tag="pong"):
-    """To the daemon: the answer to a `Ping`."""
+    """To the daemon: the response to a `Ping`."""
 
 
 class RequestReceived(Struct, frozen=True, tag="request_received"):
@@ -134,7 +134,7 @@ class ReadMetadata(Struct, frozen=True, tag="read_metadata"):
 
 
 class MetadataRead(Struct, frozen=True, tag="metadata_read"):
-    """To the front: the answer to `ReadMetadata`; None while the daemon is not controller."""
+    """To the front: the response to `ReadMetadata`; None while the daemon is not controller."""
 
     number: int
     answer: ClusterMetadata | None

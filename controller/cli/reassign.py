@@ -34,7 +34,7 @@ from controller.operator.reassignment.errors import BadInput, ReassignmentRefuse
 from controller.operator.reassignment.generating import generate
 from controller.operator.reassignment.listing import list_reassignments
 from controller.operator.reassignment.report import DONE, REFUSED, UNUSABLE, ProgressReport
-from controller.operator.reassignment.throttling import settle_throttles
+from controller.operator.reassignment.throttling import clear_throttles_after_rollback
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -98,11 +98,11 @@ async def _run_action(action: str, given: dict[str, Any], report: ProgressReport
                 # Kafka's API does not say in which order a cancellation restores the originals.
                 in_any_order=given["cancel"] and given[FILE] is not None,
             )
-        if _may_settle_throttles(given) and "throttles_cleared" not in report.data:
-            await settle_throttles(cluster, report, report.awaited)
+        if _may_clear_throttles(given) and "throttles_cleared" not in report.data:
+            await clear_throttles_after_rollback(cluster, report, report.awaited)
 
 
-def _may_settle_throttles(given: dict[str, Any]) -> bool:
+def _may_clear_throttles(given: dict[str, Any]) -> bool:
     """Whether this --cancel rolls back everything and may change configurations."""
     keeps = given["preserve-throttles"] or given["dry-run"]
     return given["cancel"] and given[FILE] is None and not keeps

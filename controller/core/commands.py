@@ -187,12 +187,12 @@ class StopReplicaRequest(Struct, frozen=True, array_like=True, tag="stop_replica
 
 BrokerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 
-# The endpoint, with its answers (api_requests) --------------------------------------------------
+# The endpoint, with its responses (api_requests) --------------------------------------------------
 
 
 class ThrottleClient(Struct, frozen=True, array_like=True, tag="throttle_client"):
-    """The client of a request has exceeded its quota (KIP-599): the answer, which follows, has the
-    time that is left until then as throttle time, and the connection is not read for as long.
+    """The client of a request has exceeded its quota (KIP-599): the response, which follows, has
+    the time that is left until then as throttle time, and the connection is not read for as long.
     `until_ms` is a wall clock."""
 
     request: int

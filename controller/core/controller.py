@@ -51,7 +51,7 @@ class Controller:
     - `order`: the processing order for items that are handled sequentially.
     """
 
-    settle_rule: Final = "settle writes whose reply was lost"
+    lost_reply_rule: Final = "settle writes whose reply was lost"
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration

@@ -146,7 +146,7 @@ EMPTY_TARGET_REFUSED: Final = Deviation(
 LEADERLESS_REPORTED: Final = Deviation(
     name="leaderless-reported",
     defect="If an election is requested for a partition that never had a leader, the whole "
-    "request fails. An API client gets no answer. A request in ZooKeeper stays, and makes every "
+    "request fails. An API client gets no response. A request in ZooKeeper stays, and makes every "
     "later failover fail.",
     rule="The answer for that partition says that no leader is available; the others are elected.",
     source="OB-05, OB-12, KB 3.9 step 5",
@@ -250,7 +250,7 @@ EMPTY_ASSIGNMENT_REFUSED: Final = Deviation(
 VALIDATE_ONLY_CHANGES_NOTHING: Final = Deviation(
     name="validate-only-changes-nothing",
     defect="UpdateFeatures with validateOnly (kafka-features --dry-run) changes the features.",
-    rule="The answer is the same, and nothing is written.",
+    rule="The response is the same, and nothing is written.",
     source="KafkaController.processFeatureUpdatesWithActiveController, KB 11.9.2",
 )
 CREATIONS_TOGETHER: Final = Deviation(
@@ -258,7 +258,7 @@ CREATIONS_TOGETHER: Final = Deviation(
     defect="CreateTopics requests that arrive together are written one by one, each with its own "
     "round trips. Of many requests, the last ones time out.",
     rule="Consecutive waiting requests without a common topic are validated in their order and "
-    "written together. Each gets its own answer.",
+    "written together. Each gets its own response.",
     source="docs/design.md#kafkas-rules-and-better-ones; ZkAdminManager.createTopics",
 )
 LONG_WORK_INTERRUPTED: Final = Deviation(

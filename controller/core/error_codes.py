@@ -16,7 +16,7 @@ INVALID_TOPIC_EXCEPTION: Final = 17
 TOPIC_AUTHORIZATION_FAILED: Final = 29
 CLUSTER_AUTHORIZATION_FAILED: Final = 31
 CLUSTER_AUTHORIZATION_TEXT: Final = "Cluster authorization failed."
-"""Kafka's text for it, in the answers that have a message."""
+"""Kafka's text for it, in the responses that have a message."""
 UNSUPPORTED_SASL_MECHANISM: Final = 33
 TOPIC_ALREADY_EXISTS: Final = 36
 INVALID_PARTITIONS: Final = 37
@@ -25,7 +25,7 @@ INVALID_REPLICA_ASSIGNMENT: Final = 39
 INVALID_CONFIG: Final = 40
 NOT_CONTROLLER: Final = 41
 NOT_CONTROLLER_TEXT: Final = "This is not the correct controller for this cluster."
-"""Kafka's text for it, in the answers that have a message."""
+"""Kafka's text for it, in the responses that have a message."""
 INVALID_REQUEST: Final = 42
 OPERATION_NOT_ATTEMPTED: Final = 55
 KAFKA_STORAGE_ERROR: Final = 56

@@ -134,7 +134,7 @@ SILENT: Final = "silent"
 
 class BrokerProbed(Struct, frozen=True, array_like=True, tag="broker_probed"):
     """The result of a `ProbeBroker`: the broker `ANSWERS` ApiVersions; its machine `REFUSES` the
-    connection, so that no process listens there; or there is no answer in time (`SILENT`)."""
+    connection, so that no process listens there; or there is no response in time (`SILENT`)."""
 
     broker: int
     broker_epoch: int

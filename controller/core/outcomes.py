@@ -101,7 +101,7 @@ class Writes:
 
 
 class Children:
-    """The answer to a list of children."""
+    """The reply to a list of children."""
 
     __slots__ = ("children", "error")
 
@@ -110,7 +110,7 @@ class Children:
         self.children: list[str] = []
 
     def add(self, event: ChildrenRead) -> bool:
-        """Store the answer; it is complete."""
+        """Store the reply; it is complete."""
         self.error, self.children = event.error, event.children
         return True
 
@@ -140,7 +140,7 @@ class TopicIds:
         self.topic_ids: list[bytes] = []
 
     def add(self, event: TopicIdsDrawn) -> bool:
-        """Store the answer; it is complete."""
+        """Store the reply; it is complete."""
         self.topic_ids = event.topic_ids
         return True
 
@@ -154,7 +154,7 @@ class Numbers:
         self.numbers: list[int] = []
 
     def add(self, event: NumbersDrawn) -> bool:
-        """Store the answer; it is complete."""
+        """Store the reply; it is complete."""
         self.numbers = event.numbers
         return True
 

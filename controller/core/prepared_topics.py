@@ -114,7 +114,7 @@ class PreparedTopic(NamedTuple):
     leaders: dict[int, frozenset[int]]
     update_metadata: TopicEntries[UpdateMetadataPartition]
 
-    def on(self, brokers: Iterable[int]) -> "PreparedTopic":
+    def restricted_to(self, brokers: Iterable[int]) -> "PreparedTopic":
         """The prepared topic restricted to these brokers: the partitions that have a replica on one
         of them, and the requests about these partitions."""
         here = [one for one in brokers if one in self.online]

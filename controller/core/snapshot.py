@@ -18,7 +18,7 @@ from controller.core.mutation_quotas import QuotaEntity, TokenBucket
 from controller.core.prepared_topics import unprepare
 from controller.core.procedures.admin.waiting_requests import timer_of
 from controller.core.releases import Release
-from controller.core.standby import StandbyState, Znode
+from controller.core.standby import KnownZnode, StandbyState
 from controller.core.state import (
     ControllerContext,
     EntrySeen,
@@ -59,7 +59,7 @@ class _StandbyRow(Struct, frozen=True, array_like=True):
     is_unsupported: bool
     is_ready: bool
     is_timed: bool
-    znodes: dict[str, Znode]
+    znodes: dict[str, KnownZnode]
     children: dict[str, list[str]]
     topics: list[tuple[str, _TopicRow | None]]
     mzxids: dict[str, dict[int, int]]

@@ -33,7 +33,7 @@ LISTS: Final = (
 _TOPICS_PREFIX: Final = f"{znodes.TOPICS}/"
 
 
-class Znode(NamedTuple):
+class KnownZnode(NamedTuple):
     """A znode as it was read; `error` is NO_NODE if it does not exist."""
 
     error: int
@@ -44,7 +44,7 @@ class Znode(NamedTuple):
     owner: int
 
 
-MISSING: Final = Znode(NO_NODE, None, -1, -1, -1, -1)
+MISSING: Final = KnownZnode(NO_NODE, None, -1, -1, -1, -1)
 
 
 class StandbyState:
@@ -74,7 +74,7 @@ class StandbyState:
         self.is_unsupported = False
         self.is_ready = False
         self.is_timed = False
-        self.znodes: dict[str, Znode] = {}
+        self.znodes: dict[str, KnownZnode] = {}
         self.children: dict[str, list[str]] = {}
         self.topics: dict[str, Topic | None] = {}
         self.mzxids: dict[str, dict[int, int]] = {}
@@ -222,8 +222,8 @@ class StandbyState:
         """The prepared topics in the context of a failover whose brokers are all live, that are not
         being deleted, and that have no `changed` partition.
 
-        Afterwards, nothing is prepared here: a state that changes from now on is the business of
-        the controller, whose partitions must stay online.
+        Afterwards, nothing is prepared here: a state that changes from now on is handled by the
+        controller, whose partitions must stay online.
         """
         for partition in changed:
             self._unprepare(partition.topic.name)

@@ -197,9 +197,9 @@ class EntrySeen(Struct, array_like=True, frozen=True):
 
 
 class PropagatingResponse(Struct, array_like=True):
-    """An answer to an admin tool that waits until the brokers know its outcome.
+    """A response to an admin tool that waits until the brokers know its outcome.
 
-    Kafka's answer waits until the metadata cache of the controller's broker has the outcome
+    Kafka's response waits until the metadata cache of the controller's broker has the outcome
     (DelayedCreatePartitions, DelayedDeleteTopics, DelayedElectLeader). The daemon is no broker.
     `awaited`: the brokers that have not responded, each with the last UpdateMetadata that it was
     sent by then. `has_response`: a broker has responded.
@@ -228,10 +228,10 @@ class ControllerContext:
     - `acls`: Kafka's ACLs, if requests are authorized. `acl_changes`: the last notification of each
       kind that was processed. `mutation_quotas`: those of clients, if they are followed.
     - `leaderless`: for each partition that could not get a leader, the text that was logged.
-    - `waiting`: by number the requests of admin tools whose answer waits for their outcome.
+    - `waiting`: by number the requests of admin tools whose response waits for their outcome.
     - `propagating`: by number the requests whose outcome not all brokers have acknowledged.
     - `unacked_metadata`: for each broker with a channel its last UpdateMetadata, until it responds.
-    - `unresponsive`: brokers that respond long after others; no answer waits for them.
+    - `unresponsive`: brokers that respond long after others; no response waits for them.
     - `reassignments`: for partitions that are reassigned by way of ZooKeeper the record in
       /admin/reassignments (KIP-236). A partition that is only in `reassigning` was requested by
       admin tools.

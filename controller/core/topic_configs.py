@@ -341,7 +341,7 @@ def effective_configs(
     release: Release = LATEST_RELEASE,
 ) -> tuple[ConfigEntry, ...]:
     """The whole configuration of a topic with valid `overrides`, as a controller of that release
-    returns it in the answer to CreateTopics (ConfigHelper.createTopicConfigEntry)."""
+    returns it in the response to CreateTopics (ConfigHelper.createTopicConfigEntry)."""
     values = _defaults(broker_settings) | _defaults_of_old(release, broker_settings)
     entries = []
     for one in TOPIC_CONFIGS:

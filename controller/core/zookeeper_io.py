@@ -77,7 +77,8 @@ class ZooKeeperClient(Protocol):
     - `connections`: the number of connections to ZooKeeper so far.
     - `epoch_version`: each write happens only while /controller_epoch has this version; None: no
       write is guarded.
-    - `settle_rule`: the reason of the reads that settle writes whose reply was lost.
+    - `lost_reply_rule`: the reason of the reads that determine the outcome of writes whose
+      reply was lost.
     """
 
     is_connected: bool
@@ -88,7 +89,7 @@ class ZooKeeperClient(Protocol):
         """The version that guards writes."""
 
     @property
-    def settle_rule(self) -> str:
+    def lost_reply_rule(self) -> str:
         """The reason of those reads."""
 
     def issue(self, command: ZooKeeperCommand, reason: Reason) -> CommandId:
@@ -274,7 +275,7 @@ async def write(
 ) -> Writes:
     """Independent writes, guarded by the controller epoch (KB 1.3.1).
 
-    Raises ControllerMovedError if one was fenced, after all of them are settled (KB 1.3.4).
+    Raises ControllerMovedError if one was fenced, after the outcome of each is known (KB 1.3.4).
     """
     done = Writes(len(operations))
     waiting = list(range(len(operations)))
@@ -285,7 +286,7 @@ async def write(
         writes: Writes = await suspend(Wait(id, Writes(len(batch))))
         for place, error, version in zip(waiting, writes.errors, writes.versions, strict=True):
             done.errors[place], done.versions[place] = error, version
-        waiting = await _settle(client, operations, waiting, done)
+        waiting = await _determine_outcomes(client, operations, waiting, done)
     if FENCED in done.errors:
         raise ControllerMovedError(f"a guarded write was refused: {CONTROLLER_EPOCH} has changed")
     return done
@@ -316,8 +317,8 @@ async def write_together(
 ) -> list[int]:
     """One multi, guarded by the controller epoch: all or nothing. Returns the errors.
 
-    Raises ControllerMovedError if it was fenced. A lost reply is settled: the multi was done if
-    every operation looks done.
+    Raises ControllerMovedError if it was fenced. If the reply was lost, reads determine the
+    outcome: the multi was done if every operation looks done.
     """
     epoch = Check(CONTROLLER_EPOCH, controller.context.epoch_version)
     while True:
@@ -365,24 +366,24 @@ def _require_not_fenced(errors: list[int]) -> None:
 
 async def _verdicts(client: ZooKeeperClient, operations: list[WriteOperation]) -> list[int]:
     paths = [one.path for one in operations]
-    found = await read_latest(client, paths, client.settle_rule)
+    found = await read_latest(client, paths, client.lost_reply_rule)
     return [
         _verdict(*one)
         for one in zip(operations, found.errors, found.data, found.versions, strict=True)
     ]
 
 
-async def _settle(
+async def _determine_outcomes(
     client: ZooKeeperClient, operations: list[WriteOperation], tried: list[int], done: Writes
 ) -> list[int]:
-    """Find out about the writes whose reply was lost. Returns the indexes of those to issue
-    again."""
+    """Determine the outcome of the writes whose reply was lost. Returns the indexes of those to
+    issue again."""
     lost = [place for place in tried if done.errors[place] in (CONNECTION_LOSS, SESSION_EXPIRED)]
     if not lost:
         return []
     await _is_lost([done.errors[place] for place in lost])
     paths = [operations[place].path for place in lost]
-    found = await read_latest(client, paths, client.settle_rule)
+    found = await read_latest(client, paths, client.lost_reply_rule)
     again = []
     for place, error, data, version in zip(
         lost, found.errors, found.data, found.versions, strict=True
@@ -441,7 +442,7 @@ async def _wait_until_connected(client: ZooKeeperClient) -> None:
 
 
 def _require_allowed(paths: Sequence[str], errors: list[int]) -> None:
-    """Refuse answers to reads that an ACL does not allow. Raises ProcedureError."""
+    """Refuse replies to reads that an ACL does not allow. Raises ProcedureError."""
     if NO_AUTH in errors:
         path = paths[errors.index(NO_AUTH)]
         raise ProcedureError(denied_text(path))

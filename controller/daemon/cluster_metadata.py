@@ -2,7 +2,7 @@
 clients (KafkaApis.handleTopicMetadataRequest, handleDescribeCluster; ZkMetadataCache).
 
 Reading decides nothing, so the event log has no record of it: clients ask every few minutes. The
-event loop is shared with the fold; so an answer is made in slices, one answer at a time.
+event loop is shared with the fold; so a response is made in slices, one response at a time.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class MetadataReader:
         self._turn = asyncio.Lock()
 
     async def read(self, query: MetadataQuery) -> ClusterMetadata | None:
-        """The answer; None while the daemon is not controller, or fails over."""
+        """The response; None while the daemon is not controller, or fails over."""
         async with self._turn:
             term = self._term()
             answer = _Answer(self._fold, query)
@@ -100,7 +100,7 @@ class MetadataReader:
 
 
 class _Answer:
-    """The parts of one answer."""
+    """The parts of one response."""
 
     def __init__(self, fold: Fold, query: MetadataQuery) -> None:
         controller = fold.controller

@@ -61,7 +61,7 @@ class SessionReads:
             return None
 
     async def _answer_to(self, command: ReadZnodes | ReadChildren) -> _Answer | None:
-        """None if there is no answer in time."""
+        """None if there is no reply in time."""
         id = CommandId(_NO_EVENT, next(self._ordinals))
         answered: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
         async with self._turns:

@@ -53,7 +53,7 @@ class Broker:
 
     epoch_version: Final = None
     """No write is guarded by a controller epoch."""
-    settle_rule: Final = rules.SETTLE
+    lost_reply_rule: Final = rules.LOST_REPLY
 
     def __init__(self, configuration: BrokerConfiguration) -> None:
         self.configuration = configuration

@@ -65,12 +65,12 @@ from controller.kafka_0_8.triggers import (
     FollowAgain,
     IsrChange,
     LeaderChanged,
-    NoteAgain,
     PartitionsReassigned,
     ReadAgain,
     Register,
     Startup,
     StateChanged,
+    StatePathChanged,
     Trigger,
     trigger_of,
 )
@@ -236,7 +236,7 @@ async def process(broker: Broker, trigger: Trigger) -> None:
             await broker_startup(broker)
         case StateChanged():
             await drain(broker, rules.CARRY_OUT)
-        case NoteAgain():
+        case StatePathChanged():
             await note_again(broker)
         case ReadAgain():
             await read_again(broker)

@@ -31,7 +31,7 @@ from controller.kafka_0_8.events import (
     RecordsAppended,
 )
 from controller.kafka_0_8.state import Name, Partition, PendingAppend, PendingProduce
-from controller.kafka_0_8.triggers import Diverged, FollowAgain, IsrChange, NoteAgain
+from controller.kafka_0_8.triggers import Diverged, FollowAgain, IsrChange, StatePathChanged
 
 ACKS_NONE: Final = 0
 ACKS_LEADER: Final = 1
@@ -229,7 +229,7 @@ def process_fetched(broker: Broker, event: FetchResponded) -> None:
     elif event.error == INELIGIBLE_REPLICA:
         broker.enqueue(FollowAgain(*name))
     elif event.error == STALE_BROKER_EPOCH and broker.configuration.rules > THIRD_RULES:
-        broker.enqueue(NoteAgain())
+        broker.enqueue(StatePathChanged())
     _fetch_later(broker, name)
 
 

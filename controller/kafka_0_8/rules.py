@@ -66,4 +66,4 @@ COMPLETE: Final = "A-02 when all new replicas are in the ISR, they become the as
 GIVE_UP: Final = "A-03 a leader that is not a new replica gives up leadership"
 UNUSABLE_REASSIGNMENT: Final = "A-04 report a reassignment that cannot begin, and leave its znode"
 SESSION_ENDED: Final = "X-01 the end of the session ends all leaderships"
-SETTLE: Final = "X-03 settle writes whose reply was lost"
+LOST_REPLY: Final = "X-03 settle writes whose reply was lost"

@@ -57,7 +57,7 @@ class Register(Struct, frozen=True):
     """The registration is tried again."""
 
 
-class NoteAgain(Struct, frozen=True):
+class StatePathChanged(Struct, frozen=True):
     """The state path has another version than after the start of this broker."""
 
 
@@ -75,7 +75,7 @@ Trigger = (
     | Diverged
     | PartitionsReassigned
     | Register
-    | NoteAgain
+    | StatePathChanged
     | ReadAgain
 )
 

@@ -30,7 +30,7 @@ from controller.kafka_0_8.admin import (
     replicas_or_none,
 )
 from controller.kafka_0_8.state import Name
-from controller.operator.zookeeper_client import FailedOperation, Znode, ZooKeeperClient
+from controller.operator.zookeeper_client import ExistingZnode, FailedOperation, ZooKeeperClient
 
 _CHANGED = {BAD_VERSION, NO_NODE, NODE_EXISTS}
 """Codes of a write for which something else has changed the znodes since they were read."""
@@ -132,7 +132,7 @@ async def reassign(
     await _write(zookeeper, operations)
 
 
-def _data(znode: Znode | None) -> bytes | None:
+def _data(znode: ExistingZnode | None) -> bytes | None:
     return None if znode is None else znode.data
 
 

@@ -173,7 +173,7 @@ class BrokerClient:
                     raise Unreachable(f"its leader is not registered ({path})")
                 self._addresses[name] = znodes.read_address(path, registered.data)
             except ZnodeError as error:
-                # It may be corrected meanwhile.
+                # It may have been corrected.
                 raise Unreachable(str(error)) from None
         return self._addresses[name]
 

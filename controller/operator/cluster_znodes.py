@@ -7,7 +7,7 @@ from typing import Final
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.znodes.config import broker_config_path, topic_config_path
-from controller.operator.zookeeper_client import Znode, ZooKeeperClient
+from controller.operator.zookeeper_client import ExistingZnode, ZooKeeperClient
 
 _AT_ONCE: Final = 1_000
 _PARENTS: Final = (
@@ -32,7 +32,9 @@ _READ_WHOLE: Final = (
 """Parents whose children are all read."""
 
 
-async def read_cluster(client: ZooKeeperClient, topics: Collection[str] = ()) -> dict[str, Znode]:
+async def read_cluster(
+    client: ZooKeeperClient, topics: Collection[str] = ()
+) -> dict[str, ExistingZnode]:
     """The existing znodes by path; of the topics only `topics`, if there are any.
 
     The znodes are read one after the other, so that they may differ in age. /controller_epoch is
@@ -52,7 +54,7 @@ async def read_cluster(client: ZooKeeperClient, topics: Collection[str] = ()) ->
 
 async def read_brokers_and_configs(
     client: ZooKeeperClient, topics: Collection[str]
-) -> dict[str, Znode]:
+) -> dict[str, ExistingZnode]:
     """The registrations of brokers, the dynamic default of the brokers, and the configurations of
     these topics: the existing znodes by path. Raises ZooKeeperUnavailable."""
     brokers = [f"{znodes.BROKER_IDS}/{one}" for one in await client.children(znodes.BROKER_IDS)]
@@ -60,7 +62,7 @@ async def read_brokers_and_configs(
     return await _read_znodes(client, [znodes.BROKER_IDS, *brokers, *configs])
 
 
-def _state_paths(found: dict[str, Znode], topic: str) -> list[str]:
+def _state_paths(found: dict[str, ExistingZnode], topic: str) -> list[str]:
     znode = found.get(znodes.topic_path(topic))
     if znode is None:
         return []
@@ -71,8 +73,8 @@ def _state_paths(found: dict[str, Znode], topic: str) -> list[str]:
     return [znodes.state_path(topic, number) for number in sorted(content.assignments)]
 
 
-async def _read_znodes(client: ZooKeeperClient, paths: Sequence[str]) -> dict[str, Znode]:
-    found: dict[str, Znode] = {}
+async def _read_znodes(client: ZooKeeperClient, paths: Sequence[str]) -> dict[str, ExistingZnode]:
+    found: dict[str, ExistingZnode] = {}
     for first in range(0, len(paths), _AT_ONCE):
         part = tuple(paths[first : first + _AT_ONCE])
         for path, znode in zip(part, await client.read(part), strict=True):

@@ -45,7 +45,7 @@ class FirstAnswer:
     def _report_first(self, fault: str) -> None:
         self.fault = fault
         logger.warning(
-            "ZooKeeper %s does not answer yet, nothing was changed: %s; %s goes on trying for up "
+            "ZooKeeper %s does not answer yet, nothing was changed: %s; %s continues trying for up "
             "to %g s",
             ",".join(map(str, self._settings.zookeeper.servers)),
             fault,

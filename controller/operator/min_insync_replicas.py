@@ -31,7 +31,7 @@ class MinInsyncReplicas(Struct, frozen=True):
 async def ask_brokers(
     brokers: Sequence[Broker], security: BrokerSecurity = PLAIN
 ) -> MinInsyncReplicas:
-    """The answers of the brokers that can be asked. Those that do not answer are passed over."""
+    """The responses of the brokers that can be asked. Those that do not answer are passed over."""
     answers = await broker_answers.ask_brokers(brokers, (MIN_INSYNC_REPLICAS,), security)
     releases = [release_of(one.highest_versions) for one in answers if one.highest_versions]
     values = [one.settings.get(MIN_INSYNC_REPLICAS, "") for one in answers]

@@ -200,7 +200,7 @@ async def _probe_server(server: ServerAddress, tls: ReloadedContext | None) -> S
                 async for part in stream:
                     answer += part
     except TimeoutError:
-        return ServerStatus(server=str(server), fault=f"no answer in {SERVER_SECONDS_MAX:g} s")
+        return ServerStatus(server=str(server), fault=f"no reply in {SERVER_SECONDS_MAX:g} s")
     except (OSError, UnicodeError) as error:
         # UnicodeError: an impossible host name.
         return ServerStatus(server=str(server), fault=reason_of(error))
@@ -220,8 +220,12 @@ async def _open_connection(server: ServerAddress, tls: ReloadedContext | None) -
 
 
 async def probe_brokers(settings: Settings, brokers: Sequence[Broker]) -> tuple[BrokerStatus, ...]:
-    """Probe whether each broker answers on the controller's listener, and which requests it
-    supports, and which policies and which of the `DECIDING` settings it has."""
+    """Ask each broker on the controller's listener. A status says:
+
+    - whether the broker answers;
+    - which of the controller's requests it supports;
+    - which policies and which of the `DECIDING` settings it has.
+    """
     return await of_each(brokers, lambda one: _probe_broker(settings, one))
 
 

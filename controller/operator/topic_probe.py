@@ -124,5 +124,5 @@ def _ms_since(begun: float) -> int:
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError) and not str(error):
-        return f"no answer within {_SECONDS_MAX} s"
+        return f"no response within {_SECONDS_MAX} s"
     return str(error) or type(error).__name__

@@ -49,7 +49,7 @@ _CLOSE_SECONDS_MAX = 5.0
 _Result = ZnodeColumns | Children | Writes
 
 
-class Znode(Struct, frozen=True):
+class ExistingZnode(Struct, frozen=True):
     """An existing znode. `owner` is the session of an ephemeral one, otherwise 0."""
 
     data: bytes
@@ -99,7 +99,7 @@ class ZooKeeperClient:
     @property
     def _fault(self) -> str:
         """Why there is no session."""
-        return self._connection.fault or "no answer"
+        return self._connection.fault or "no reply"
 
     async def __aenter__(self) -> Self:
         self._running = asyncio.create_task(self._connection.run())
@@ -151,10 +151,10 @@ class ZooKeeperClient:
             raise _no_auth_error(path)
         return result.children
 
-    async def read(self, paths: tuple[str, ...]) -> list[Znode | None]:
+    async def read(self, paths: tuple[str, ...]) -> list[ExistingZnode | None]:
         """These znodes in order; None for one that does not exist."""
         found = await self.znodes(paths)
-        read: list[Znode | None] = []
+        read: list[ExistingZnode | None] = []
         for place, error in enumerate(found.errors):
             _require_readable(paths[place], error)
             if error == NO_NODE:
@@ -162,7 +162,7 @@ class ZooKeeperClient:
                 continue
             data = found.data[place] or b""
             versions = found.versions[place], found.czxids[place], found.mzxids[place]
-            read.append(Znode(data, *versions, found.owners[place]))
+            read.append(ExistingZnode(data, *versions, found.owners[place]))
         return read
 
     async def write(self, operations: tuple[WriteOperation, ...]) -> int:
@@ -184,7 +184,7 @@ class ZooKeeperClient:
 
     async def carry_out(self, command: ZooKeeperCommand, result: _Result) -> None:
         """Send a command, and wait until `result` has its outcome. All other methods call this
-        one. Raises ZooKeeperUnavailable if there is no answer in time."""
+        one. Raises ZooKeeperUnavailable if there is no reply in time."""
         self._asked += 1
         command_id = CommandId(self._asked, 0)
         done = anyio.Event()
@@ -193,7 +193,7 @@ class ZooKeeperClient:
         with anyio.move_on_after(self._timeout_s):
             await done.wait()
         if not done.is_set():
-            raise ZooKeeperUnavailable(f"no answer within {self._timeout_s:g} s")
+            raise ZooKeeperUnavailable(f"no reply within {self._timeout_s:g} s")
 
     def _require_success(self, errors: list[int]) -> None:
         if _LOST.intersection(errors):

@@ -69,7 +69,7 @@ class ScramExchange:
         self._nonce = found["nonce"] + secrets.token_urlsafe(24)
 
     def challenge(self, credential: ScramCredential) -> bytes:
-        """The answer to the first message."""
+        """The response to the first message."""
         if credential.iterations < ITERATIONS_MIN:
             raise LoginRejected(f"the credential has fewer than {ITERATIONS_MIN} iterations")
         self._credential = credential

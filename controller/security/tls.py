@@ -99,7 +99,7 @@ class ReloadedContext:
             try:
                 self._context = self._make(self._settings)
             except SecurityError as error:
-                self._on_failure(f"{error}; connections go on with the earlier certificates")
+                self._on_failure(f"{error}; connections continue with the earlier certificates")
         return self._context
 
     def delegate(self) -> ssl.SSLContext:

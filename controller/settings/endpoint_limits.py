@@ -77,7 +77,7 @@ ENDPOINT_LIMITS: Final = (
         "queued.max.requests",
         parsing.whole_number(1),
         str(_LIMITS.waiting_requests_max),
-        "The maximum number of brokers' requests that wait for the controller's answer. The "
+        "The maximum number of brokers' requests that wait for the controller's response. The "
         "limit applies separately to requests of admin tools that create, extend or delete topics. "
         "A tenth of it applies to their other requests.",
     ),

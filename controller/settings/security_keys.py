@@ -65,7 +65,7 @@ OF_ENDPOINT: Final = {
     "sasl.server.max.receive.size": "the size of a request before the login is complete; at most "
     "65536 bytes are allowed",
     "connection.failed.authentication.delay.ms": "how long a client whose login failed waits for "
-    "the answer",
+    "the response",
     "connections.max.reauth.ms": "a client that does not log in again within this time is "
     "disconnected at its next request. 0, the default: never. Also with the prefix "
     "`listener.name.<listener>.<mechanism>.`",

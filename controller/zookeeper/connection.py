@@ -316,7 +316,7 @@ class _Link(asyncio.Protocol):
 
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError) and not str(error):
-        return "no answer in time"
+        return "no reply in time"
     return reason_of(error)
 
 

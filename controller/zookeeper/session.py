@@ -13,7 +13,7 @@ The rules:
   with CONNECTION_LOSS, and then the loss is reported. Commands that arrive without a connection end
   the same way at once.
 - After a third of the session timeout without traffic (at most 10 s) a ping is sent; after two
-  thirds without an answer the connection is closed.
+  thirds without a reply the connection is closed.
 - The session is over when a server says so, or after a whole timeout without hearing from any
   server, since the servers may have expired it. Unfinished commands end with SESSION_EXPIRED, the
   expiration is reported, and the next handshake starts a new session, which no command of the old
@@ -22,7 +22,7 @@ The rules:
   wrong if the whole ensemble was down, and the ephemeral znodes of the unused session would remain
   for another timeout. So the next connection resumes the old session only to close it.
 - A server has confirmed the session when the last answered ping was sent, or the request for the
-  connection. The time of the answer does not count: the answer may have waited in a socket.
+  connection. The time of the reply does not count: the reply may have waited in a socket.
 - A reconnect loses no watch event, but several changes of one znode may be reported as one, and a
   deletion twice.
 """
@@ -55,7 +55,7 @@ from controller.zookeeper.errors import LoginFailed, MalformedReply
 from controller.zookeeper.login import LOGIN_REQUIRED, ConnectionLogin, DigestLogin, Login
 from controller.zookeeper.pipeline import Pipeline
 from controller.zookeeper.session_channel import ChannelEvent, session_channel
-from controller.zookeeper.watches import Watches
+from controller.zookeeper.watches import SessionWatches
 from controller.zookeeper.work import Exchange, OutcomeEvent, Work, ZooKeeperRequest
 
 PING_MS_MAX: Final = 10_000
@@ -420,7 +420,7 @@ class ZooKeeperSession:
         if work is not None:
             # Not for the probe's reply: watches have yet to report the changes before it.
             self._last_zxid = max(self._last_zxid, header.zxid)
-            # The request stays in flight meanwhile: a malformed reply must not lose the command.
+            # The request stays in flight: a malformed reply must not lose the command.
             for event in work.reply(request.token, header.error, frame):
                 self._note_denied(work, event)
                 self._emit([event])
@@ -486,7 +486,7 @@ class ZooKeeperSession:
         self._identity = self._none
         self._is_announced = False
         self._last_zxid = 0
-        self._exchange.watches = Watches()
+        self._exchange.watches = SessionWatches()
 
     def _emit(self, events: Iterable[Event]) -> None:
         channel = self.channel

@@ -33,7 +33,7 @@ class Watch:
     exists: bool | None = None
 
 
-class Watches:
+class SessionWatches:
     """The watches of one session, by path.
 
     `refusals`: by path the error of a persistent watch that the server refused. Replies come in the

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
 from controller.zookeeper.acls import ZnodeAcls
-from controller.zookeeper.watches import Watches
+from controller.zookeeper.watches import SessionWatches
 
 EVENT_ITEMS_MAX: Final = 10_000
 """Items per event if they have no data."""
@@ -34,7 +34,7 @@ class Exchange:
 
     chroot: str
     acls: ZnodeAcls
-    watches: Watches = field(default_factory=Watches)
+    watches: SessionWatches = field(default_factory=SessionWatches)
     bulk: bool = False
 
     @property

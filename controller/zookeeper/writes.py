@@ -140,7 +140,7 @@ class IndependentWrites(Work):
         self._multis_in_flight -= 1
         self._may_split -= len(places) > 1
         if error != OK:
-            self._settle(places, error)
+            self._set_errors(places, error)
         else:
             guards = 0 if self._guard is None else 1
             errors, versions = bulk.read_multi(frame, len(places) + guards)
@@ -155,14 +155,14 @@ class IndependentWrites(Work):
                 self._split_failed_multi(places, failed - guards, errors[failed])
         yield from self._emit()
 
-    def _settle(self, places: Sequence[int], error: int) -> None:
+    def _set_errors(self, places: Sequence[int], error: int) -> None:
         for place in places:
             self._errors[place] = error
 
     def _fence(self, places: Sequence[int]) -> None:
-        self._settle(places, FENCED)
+        self._set_errors(places, FENCED)
         for segment in self._segments:
-            self._settle(segment.places, FENCED)
+            self._set_errors(segment.places, FENCED)
         self._segments.clear()
 
     def _split_failed_multi(self, places: Sequence[int], failed: int, error: int) -> None:

@@ -82,7 +82,7 @@ class Choices:
         """By path, the records that changed the znode."""
 
     def assume(self, assumptions: Assumptions, *, is_recorded: bool = False) -> None:
-        """Go on under other assumptions."""
+        """Continue under other assumptions."""
         self.assumptions = assumptions
         self.has_moments = bool(assumptions.moments)
         self.is_recorded = is_recorded

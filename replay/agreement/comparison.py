@@ -156,7 +156,7 @@ def _comparison(
             of_range = result_of(agreement, result.source)
             of_range.settings = checker.settings
             of_range.notes += [one for one in checker.notes if one not in result.notes]
-            result.go_on(of_range)
+            result.add_range(of_range)
         return result
 
     return compare

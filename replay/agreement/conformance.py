@@ -128,7 +128,7 @@ class ConformanceChecker:
         return self.finish()
 
     def assume(self, assumptions: Assumptions, *, is_recorded: bool) -> None:
-        """Go on under other assumptions."""
+        """Continue under other assumptions."""
         self._choices.assume(assumptions, is_recorded=is_recorded)
 
     @property

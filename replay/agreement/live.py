@@ -38,8 +38,8 @@ from replay.agreement.unjudged_divergences import (
     BrokersWithLogs,
     IncompleteLogs,
     Term,
-    leave_out,
     may_be_requested,
+    remove_divergences,
     term_of,
     unseen_of,
 )
@@ -77,7 +77,8 @@ SHUTDOWN_MS: Final = 61_000
 60 s later."""
 _ORDERS_MAX: Final = 40
 SEARCH_SECONDS: Final = 30.0
-"""The search for another order of events takes at most this long; meanwhile nothing is read."""
+"""The search for another order of events takes at most this long. During the search nothing is
+read."""
 _RUNS_MIN: Final = 2
 """A search compares the window once without an assumption, and then at least once with one."""
 _RESPONSES: Final = frozenset(
@@ -247,7 +248,7 @@ class LiveAgreement:
                 due, self._waiting = [], [*due, *self._waiting]
         if is_stopping():
             return []
-        result.undecided += leave_out(result, self._waiting)
+        result.undecided += remove_divergences(result, self._waiting)
         explained = [one for one in result.divergences if one.explained]
         self._note_times(result)
         unseen = {_key(one) for one in self._unseen_of(result)}
@@ -255,7 +256,7 @@ class LiveAgreement:
         self._explained += explained
         self._known.update(map(_key, due))
         if not is_last:
-            self._settle(now_ms)
+            self._advance_settled(now_ms)
         return [one for one in due if _key(one) not in unseen]
 
     @property
@@ -292,7 +293,7 @@ class LiveAgreement:
 
     def _note_times(self, result: AgreementResult) -> None:
         """Note the times of the divergences, whose records may leave the window before they are
-        settled: a request is judged when the log of its controller goes on."""
+        settled: a request is judged when the log of its controller continues."""
         wanted = {one.seq for one in result.divergences}
         known = {seq: ms for seq, ms in self._times_ms.items() if seq in wanted}
         new = {one.seq: one.wall_ns // _NS for one, _ in self._window if one.seq in wanted}
@@ -337,9 +338,9 @@ class LiveAgreement:
         result."""
         for one in self._explained:
             of_window.explain(one)
-        self._unseen_in_window = _leave_out_unseen(of_window, self._unseen_of(of_window))
+        self._unseen_in_window = _take_unseen(of_window, self._unseen_of(of_window))
         total = self._total.copy()
-        total.go_on(of_window)
+        total.add_range(of_window)
         return total
 
     # The beginning --------------------------------------------------------------------------------
@@ -384,7 +385,7 @@ class LiveAgreement:
 
         result, choices.made, choices.repeated, changed = run_forked(work)
         choices.changed.update(changed)
-        # The log goes on, so its end says nothing.
+        # The log continues, so its end says nothing.
         result.is_cut, result.cut_logs = False, []
         return result
 
@@ -439,7 +440,7 @@ class LiveAgreement:
 
     # Following ------------------------------------------------------------------------------------
 
-    def _settle(self, now_ms: int) -> None:
+    def _advance_settled(self, now_ms: int) -> None:
         """Let the checker read the records that need no further comparison."""
         checker, index = self._checker, self._index
         assert checker is not None, "the comparison has begun"
@@ -460,8 +461,8 @@ class LiveAgreement:
         checker.assume(self._assumptions, is_recorded=False)
         checker.advance(settled)
         result = result_of(checker.take_settled(), "")
-        self._unseen += _leave_out_unseen(result, self._unseen_of(result, is_settled=True))
-        self._total.go_on(result)
+        self._unseen += _take_unseen(result, self._unseen_of(result, is_settled=True))
+        self._total.add_range(result)
         last = settled[-1][0].seq
         for one in self._explained:
             if one.seq <= last:
@@ -477,9 +478,10 @@ class LiveAgreement:
         return is_there and isinstance(self._window[place][1], (DecisionObserved, RequestInferred))
 
 
-def _leave_out_unseen(result: AgreementResult, unseen: Sequence[Divergence]) -> int:
-    """Count requests as not judged, and return the number of decisions."""
-    leave_out(result, unseen)
+def _take_unseen(result: AgreementResult, unseen: Sequence[Divergence]) -> int:
+    """Remove divergences, and count their requests as not judged. Returns the number of the
+    decisions."""
+    remove_divergences(result, unseen)
     decisions = sum(one.subject == "decision" for one in unseen)
     result.requests.unjudged += len(unseen) - decisions
     return decisions

@@ -111,8 +111,8 @@ class DetailedTally(DecisionTally):
                 return
         self.explained.append(replace(other, zxids=[*other.zxids]))
 
-    def go_on_with(self, other: "DetailedTally") -> None:
-        """Add the counts of the next range."""
+    def add_counts(self, other: "DetailedTally") -> None:
+        """Add the counts of another range, or of other decisions."""
         self.warm += other.warm
         self.inputs += other.inputs
         self.unjudged += other.unjudged
@@ -230,10 +230,10 @@ class AgreementResult(DetailedTally):
         self.count(one.kind, one.cause, one.verdict)
         insort(self.divergences, one, key=attrgetter("seq"))
 
-    def go_on(self, other: "AgreementResult") -> None:
+    def add_range(self, other: "AgreementResult") -> None:
         """Add the result of the next range of the log."""
-        self.go_on_with(other)
-        self.requests.go_on_with(other.requests)
+        self.add_counts(other)
+        self.requests.add_counts(other.requests)
         self.divergences += other.divergences
         self.notes += other.notes
         self.add_damage(other.damaged)

@@ -8,10 +8,14 @@ from controller.core.values import counted
 from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, DamagedPart, TruncatedLog
 from replay.agreement.results import AgreementResult, Divergence
 
-_NEVER_SHOWN: Final = ("AllocateProducerIds", "AlterPartitionReassignments", "UpdateFeatures")
+_EVENTS_ONLY_IN_REQUEST_LOG: Final = (
+    "AllocateProducerIds",
+    "AlterPartitionReassignments",
+    "UpdateFeatures",
+)
 """The controller events that only a request log shows."""
-_WRITTEN_FOR_THEM: Final = ("assignment", "feature", "producer_ids", "reassign_partitions")
-"""The kinds of decisions that show such an event."""
+_WRITES_OF_THESE_EVENTS: Final = ("assignment", "feature", "producer_ids", "reassign_partitions")
+"""The kinds of writes that such an event leads to."""
 
 _NO_REQUEST_LOG: Final = "the reason is a request, and the broker has no request log"
 
@@ -28,8 +32,8 @@ def term_of(one: Divergence) -> Term:
 
 def may_be_requested(one: Divergence) -> bool:
     """Whether the reason may be a request that has no line in controller.log either."""
-    is_written_for_it = one.verdict == "missing" and one.kind in _WRITTEN_FOR_THEM
-    return one.cause.event in _NEVER_SHOWN or is_written_for_it
+    is_written_for_it = one.verdict == "missing" and one.kind in _WRITES_OF_THESE_EVENTS
+    return one.cause.event in _EVENTS_ONLY_IN_REQUEST_LOG or is_written_for_it
 
 
 def unseen_of(
@@ -53,7 +57,7 @@ def unseen_of(
     return found
 
 
-def leave_out(result: AgreementResult, divergences: Sequence[Divergence]) -> int:
+def remove_divergences(result: AgreementResult, divergences: Sequence[Divergence]) -> int:
     """Remove divergences from a result, and return their number."""
     for one in divergences:
         side = result if one.subject == "decision" else result.requests
@@ -72,8 +76,8 @@ class BrokersWithLogs(NamedTuple):
 def leave_unjudged(
     result: AgreementResult, brokers: BrokersWithLogs, times_ms: Mapping[int, int]
 ) -> None:
-    """Count divergences as not judged that requests to controllers without a request log may
-    explain, what is missing at the end of a log, or damaged lines. Note the first one of each term.
+    """Count a divergence as not judged if one of these may explain it: a request to a controller
+    without a request log, the missing end of a log, a damaged line. Note the first of each term.
 
     `times_ms` has the wall clock of the divergences' records, if lines are damaged.
     """
@@ -86,10 +90,10 @@ def leave_unjudged(
 
     received = incomplete.lost_requests(result)
     _note(result, received, incomplete.reason)
-    _leave_out(result, received)
+    _count_as_unjudged(result, received)
     found = unseen_of(result.divergences, is_unseen, lost)
     _note(result, found, incomplete.reason)
-    _leave_out(result, found)
+    _count_as_unjudged(result, found)
 
 
 def _note(
@@ -107,8 +111,9 @@ def _note(
         )
 
 
-def _leave_out(result: AgreementResult, found: Sequence[Divergence]) -> None:
-    leave_out(result, found)
+def _count_as_unjudged(result: AgreementResult, found: Sequence[Divergence]) -> None:
+    """Remove divergences from a result, and count them as not judged."""
+    remove_divergences(result, found)
     decisions = sum(one.subject == "decision" for one in found)
     result.unjudged += decisions
     result.requests.unjudged += len(found) - decisions

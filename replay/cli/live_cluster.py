@@ -10,8 +10,7 @@ from controller.core.errors import ZnodeError
 from controller.core.values import Broker
 from controller.operator.cluster_znodes import read_brokers_and_configs, read_cluster
 from controller.operator.errors import ZooKeeperUnavailable
-from controller.operator.zookeeper_client import Znode as ReadZnode
-from controller.operator.zookeeper_client import ZooKeeperClient
+from controller.operator.zookeeper_client import ExistingZnode, ZooKeeperClient
 from controller.zookeeper.connection import PLAIN, ZooKeeperSecurity
 from controller.zookeeper.servers import ConnectString
 from replay.cluster_view.selecting import require_among
@@ -40,7 +39,9 @@ async def live_znodes(
     return _view(found)
 
 
-async def read_topics(client: ZooKeeperClient, topics: Collection[str]) -> Mapping[str, ReadZnode]:
+async def read_topics(
+    client: ZooKeeperClient, topics: Collection[str]
+) -> Mapping[str, ExistingZnode]:
     """The result of `read_cluster`. Raises ReplayError, which names the topics that exist, if a
     cluster does not have one of `topics`."""
     found = await read_cluster(client, topics)
@@ -64,8 +65,8 @@ async def live_brokers_and_configs(
 async def _read_znodes(
     connect: ConnectString,
     security: ZooKeeperSecurity,
-    read: Callable[[ZooKeeperClient], Awaitable[Mapping[str, ReadZnode]]],
-) -> Mapping[str, ReadZnode]:
+    read: Callable[[ZooKeeperClient], Awaitable[Mapping[str, ExistingZnode]]],
+) -> Mapping[str, ExistingZnode]:
     try:
         async with ZooKeeperClient(connect, _TIMEOUT_MS, security) as client:
             return await read(client)
@@ -73,7 +74,7 @@ async def _read_znodes(
         raise ReplayError(f"{shown(connect)}: {error}") from error
 
 
-def _view(found: Mapping[str, ReadZnode]) -> ZnodeView:
+def _view(found: Mapping[str, ExistingZnode]) -> ZnodeView:
     tree = Tree()
     tree.load(
         {

@@ -131,7 +131,7 @@ class PartitionView(Struct, frozen=True):
 
     @property
     def reassignment_status(self) -> ReassignmentStatus:
-        """Whether the reassignment goes on, or is being ended, rolled back or replaced."""
+        """Whether the reassignment continues, or is being ended, rolled back or replaced."""
         if not self.becoming:
             return "on its way"
         if set(self.becoming) == set(self.target):
@@ -254,7 +254,7 @@ class StuckRegistrationView(Struct, frozen=True):
 
 class ClusterView(Struct, frozen=True, kw_only=True):
     """The whole state after event `seq`. `queued` are waiting controller events, `requests` are API
-    requests without an answer; only a recorded log has them, and `stuck_registrations`.
+    requests without a response; only a recorded log has them, and `stuck_registrations`.
     `unanswered` are requests to brokers, for an imported log only in `refold why`."""
 
     seq: int

@@ -11,7 +11,7 @@ from replay.description.phrases import session_name
 from replay.times import nanoseconds_of
 
 STUCK_NS: Final = 10_000_000_000
-"""After this time the controller, or a broker, counts as stuck. An answer usually takes
+"""After this time the controller, or a broker, counts as stuck. A response usually takes
 milliseconds."""
 
 

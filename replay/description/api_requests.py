@@ -1,4 +1,4 @@
-"""Requests to the endpoint and their answers in words: a line, then a line for each part."""
+"""Requests to the endpoint and their responses in words: a line, then a line for each part."""
 
 from collections.abc import Iterable, Sequence
 from typing import assert_never
@@ -66,17 +66,17 @@ def _head_and_parts(request: ApiRequest, name_of: NameOf) -> list[str]:
     head = f"{name}, request {request.request}"
     match request:
         case CreateTopicsReceived(validate_only=dry, timeout_ms=timeout_ms, topics=new):
-            return [head + _how(dry, timeout_ms), *map(_new_topic, new)]
+            return [head + _options_text(dry, timeout_ms), *map(_new_topic, new)]
         case CreatePartitionsReceived(validate_only=dry, timeout_ms=timeout_ms, topics=grown):
-            return [head + _how(dry, timeout_ms), *map(_new_partitions, grown)]
+            return [head + _options_text(dry, timeout_ms), *map(_new_partitions, grown)]
         case DeleteTopicsReceived(timeout_ms=timeout_ms, topics=removed):
             return [
-                head + _how(False, timeout_ms),
+                head + _options_text(False, timeout_ms),
                 *(_topic(one.name, one.topic_id) for one in removed),
             ]
         case UpdateFeaturesReceived(validate_only=dry, timeout_ms=timeout_ms, updates=updates):
             levels = [f"{one.feature} to {one.level}, type {one.upgrade_type}" for one in updates]
-            return [head + _how(dry, timeout_ms), *levels]
+            return [head + _options_text(dry, timeout_ms), *levels]
         case AlterUserScramCredentialsReceived(deletions=deletions, upsertions=upsertions):
             deleted = [f"{one.user} mechanism {one.mechanism} deleted" for one in deletions]
             written = [
@@ -110,9 +110,9 @@ def _head_and_parts(request: ApiRequest, name_of: NameOf) -> list[str]:
 
 
 def response_lines(response: ApiResponse, *, only_errors: bool = False) -> list[str]:
-    """An answer with the error of the whole request, then a line for each part, or for each part
+    """A response with the error of the whole request, then a line for each part, or for each part
     with an error."""
-    head = f"answer to request {response.request}: {error_name(getattr(response, 'error', NONE))}"
+    head = f"response to request {response.request}: {error_name(getattr(response, 'error', NONE))}"
     match response:
         case ControlledShutdownResponse(remaining=remaining):
             leading = ", ".join(partition_name(topic, number) for topic, number in remaining)
@@ -125,7 +125,7 @@ def response_lines(response: ApiResponse, *, only_errors: bool = False) -> list[
 
 
 def _parts(response: ApiResponse) -> list[tuple[int, str]]:
-    """The parts of an answer, each with its error."""
+    """The parts of a response, each with its error."""
     match response:
         case CreateTopicsResponse(topics=created):
             return [(one.error, _created_topic(one)) for one in created]
@@ -178,7 +178,7 @@ def _altered_partition(one: AlteredPartition) -> str:
     )
 
 
-def _how(dry: bool, timeout_ms: int) -> str:
+def _options_text(dry: bool, timeout_ms: int) -> str:
     return f"{', validate only' if dry else ''}, within {timeout_ms} ms"
 
 

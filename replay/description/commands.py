@@ -34,7 +34,7 @@ PlainCommand = (
     | commands.DelayResponse
     | commands.Stop
 )
-"""All commands but those about znodes, requests to brokers and answers to API requests."""
+"""All commands but those about znodes, requests to brokers and responses to API requests."""
 
 
 def command_in_words(command: commands.Command) -> str:

@@ -42,7 +42,7 @@ def event_in_words(event: events.Event, name_of: NameOf = unchanged_name) -> str
     """An event in one line, without the fields of the record."""
     match event:
         case events.SessionConnected(server=server, renewed=renewed):
-            return f"the ZooKeeper session {'goes on' if renewed else 'begins'} (server {server})"
+            return f"the ZooKeeper session {'continues' if renewed else 'begins'} (server {server})"
         case events.SessionDisconnected(cause=cause):
             return f"the connection to ZooKeeper is lost: {cause}"
         case events.SessionExpired():

@@ -11,18 +11,18 @@ from replay.diff.messages import Decision
 from replay.names import partition_name
 
 ANSWER: Final = "answer_"
-"""The prefix of the kinds of answers. The rest is the name of the API."""
+"""The prefix of the kinds of responses. The rest is the name of the API."""
 BROKER_ANSWERS: Final = tuple(
     f"{ANSWER}{api}" for api in ("alter_partition", "controlled_shutdown", "allocate_producer_ids")
 )
-"""The kinds of answers to brokers; the others are to admin clients."""
+"""The kinds of responses to brokers; the others are to admin clients."""
 _WHOLE: Final = ""
 """The name of an error for the whole request."""
 
 
 def verdicts(base: Decision, head: Decision) -> Iterator[str]:
     """One sentence for the parts of a request that head accepts and base refuses, or the reverse.
-    `base` and `head` are the answers to the same request."""
+    `base` and `head` are the responses to the same request."""
     if not base.kind.startswith(ANSWER):
         return
     of_base, of_head = dict(_errors(base.content)), dict(_errors(head.content))
@@ -37,17 +37,17 @@ def verdicts(base: Decision, head: Decision) -> Iterator[str]:
         request = base.kind.removeprefix(ANSWER)
         if _WHOLE not in parts:
             request += f" {first_few(parts, ', ')}"
-        yield f"head {_how(is_accepted, error)}: {request} ({error_name(error)})"
+        yield f"head {_outcome_text(is_accepted, error)}: {request} ({error_name(error)})"
 
 
-def _how(is_accepted: bool, error: int) -> str:
+def _outcome_text(is_accepted: bool, error: int) -> str:
     if error == REQUEST_TIMED_OUT:
         return "completes what base does not" if is_accepted else "does not complete what base does"
     return "accepts what base refuses" if is_accepted else "refuses what base accepts"
 
 
 def _errors(value: Any, name: str = _WHOLE) -> Iterator[tuple[str, int]]:
-    """The error codes in an answer, by the name of the part."""
+    """The error codes in a response, by the name of the part."""
     if isinstance(value, dict):
         own = _name(value) or name
         if isinstance(value.get("error"), int):

@@ -24,7 +24,7 @@ from replay.diff.grouping import (
     roots,
     signature,
 )
-from replay.diff.logs import GivenLog
+from replay.diff.logs import NamedLog
 from replay.diff.messages import Decision, FoldedLog, FoldLog, Hello
 from replay.diff.nondeterminism import HASH_SEEDS, Nondeterminism, find_nondeterminism
 from replay.diff.one_sided import OneSidedCondition
@@ -154,7 +154,7 @@ class Comparison(Struct):
 
 
 def compare(
-    logs: Sequence[GivenLog],
+    logs: Sequence[NamedLog],
     base: Version,
     head: Version,
     settings: Mapping[str, str],
@@ -278,14 +278,14 @@ class _Pool:
             raise
 
     def compare_all(
-        self, logs: Sequence[GivenLog], settings: Mapping[str, str], in_all: _TotalProgress
+        self, logs: Sequence[NamedLog], settings: Mapping[str, str], in_all: _TotalProgress
     ) -> list[LogResult]:
         """The results in the order of the logs."""
         compared = [self._threads.submit(self._compare, log, settings, in_all) for log in logs]
         return [one.result() for one in compared]
 
     def _compare(
-        self, log: GivenLog, settings: Mapping[str, str], in_all: _TotalProgress
+        self, log: NamedLog, settings: Mapping[str, str], in_all: _TotalProgress
     ) -> LogResult:
         team = self._free.get()
         try:
@@ -303,7 +303,7 @@ class _Pool:
             self._free.put(team)
 
     def _result(
-        self, team: _Team, log: GivenLog, settings: Mapping[str, str], in_all: _TotalProgress
+        self, team: _Team, log: NamedLog, settings: Mapping[str, str], in_all: _TotalProgress
     ) -> LogResult:
         request = FoldLog(str(log.path), settings=dict(settings))
         measured = self.coverage.sides_to_measure(log)
@@ -345,7 +345,7 @@ class _Pool:
     def _fold_with_contents(
         self,
         team: _Team,
-        log: GivenLog,
+        log: NamedLog,
         request: FoldLog,
         in_all: _TotalProgress,
         found: tuple[FoldResult, FoldResult],
@@ -371,7 +371,7 @@ class _Pool:
         return base, head
 
     def _fold_in_parallel(
-        self, log: GivenLog, folds: Sequence["_Fold"], in_all: _TotalProgress
+        self, log: NamedLog, folds: Sequence["_Fold"], in_all: _TotalProgress
     ) -> list[FoldResult]:
         """Fold with several processes at the same time. Raises DiffError."""
         started = [
@@ -429,7 +429,7 @@ def _partitions_of_names(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
 
 
 def _instances(
-    log: GivenLog, base: FoldResult, head: FoldResult, *, is_held: bool
+    log: NamedLog, base: FoldResult, head: FoldResult, *, is_held: bool
 ) -> list[Instance]:
     """The first causes in a log, with their consequences. Only one of them comes first, unless the
     versions are held to the log."""

@@ -70,7 +70,7 @@ def _names_in(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         topic, partition = value.get("topic"), value.get("partition")
         if isinstance(topic, str) and isinstance(partition, int):
-            # In an answer with topic ids the name is empty.
+            # In a response with topic ids the name is empty.
             if topic:
                 yield partition_name(topic, partition)
             return

@@ -29,7 +29,7 @@ class Statement(Struct, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class Use(Struct, frozen=True):
+class NameUse(Struct, frozen=True):
     """A place that names something of the core: `name` in `file`, or with "" for the file, an
     attribute of any object."""
 
@@ -45,7 +45,7 @@ class Function(Struct, frozen=True):
     name: str
     digest: str
     statements: tuple[Statement, ...]
-    uses: tuple[Use, ...]
+    uses: tuple[NameUse, ...]
 
 
 class Value(Struct, frozen=True):
@@ -55,7 +55,7 @@ class Value(Struct, frozen=True):
     file: str
     name: str
     digest: str
-    uses: tuple[Use, ...]
+    uses: tuple[NameUse, ...]
     calls: frozenset[str]
 
 
@@ -107,11 +107,11 @@ def _with_resolved_uses(one: _CodeT, packages: "Mapping[str, _Module]") -> _Code
     return one if uses == one.uses else structs.replace(one, uses=uses)
 
 
-def _use_in_module(use: Use, packages: "Mapping[str, _Module]") -> Use:
+def _use_in_module(use: NameUse, packages: "Mapping[str, _Module]") -> NameUse:
     file, name = use.file, use.name
     while (package := packages.get(file)) is not None:
         file, name = package.imported.get(name, (package.file, name))
-    return use if file == use.file else Use(file, name, use.line)
+    return use if file == use.file else NameUse(file, name, use.line)
 
 
 class _Module:
@@ -164,14 +164,14 @@ class _Module:
         }
         return Value(self.file, name, digest, tuple(self._uses(nodes)), frozenset(calls))
 
-    def _uses(self, nodes: Iterable[ast.AST]) -> Iterator[Use]:
+    def _uses(self, nodes: Iterable[ast.AST]) -> Iterator[NameUse]:
         for node in nodes:
             for one in ast.walk(node):
                 if isinstance(one, ast.Name):
                     file, name = self.imported.get(one.id, (self.file, one.id))
-                    yield Use(file, name, one.lineno)
+                    yield NameUse(file, name, one.lineno)
                 elif isinstance(one, ast.Attribute):
-                    yield Use("", one.attr, one.end_lineno or one.lineno)
+                    yield NameUse("", one.attr, one.end_lineno or one.lineno)
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -19,7 +19,7 @@ import msgspec
 from eventstore.folders import segments_of, write_ahead_log
 from replay.diff.conditions import Place
 from replay.diff.core_source import CoreSource, read_cores
-from replay.diff.logs import GivenLog
+from replay.diff.logs import NamedLog
 from replay.diff.messages import FoldedLog, Hello
 from replay.diff.one_sided import OneSidedCondition, changed_conditions, one_sided, places
 from replay.diff.references import Version
@@ -69,7 +69,7 @@ class ChangeCoverage:
         self._too_old: dict[str, None] = {}
         self._digests: dict[str, str] = {}
 
-    def sides_to_measure(self, log: GivenLog) -> frozenset[Side]:
+    def sides_to_measure(self, log: NamedLog) -> frozenset[Side]:
         """The versions whose executed lines are needed for this log and are not stored."""
         changed: dict[Side, bool] = {
             "base": bool(self._changes.removed),
@@ -98,7 +98,7 @@ class ChangeCoverage:
                 for place, outcome in zip(measured[file], outcomes, strict=True):
                     of_file[place] = of_file.get(place, 0) | outcome
 
-    def add(self, side: Side, log: GivenLog, folded: FoldedLog) -> None:
+    def add(self, side: Side, log: NamedLog, folded: FoldedLog) -> None:
         """Add and store the lines that a version measured."""
         if folded.executed is None:
             self._too_old[side] = None
@@ -156,7 +156,7 @@ class ChangeCoverage:
         found = uncovered(self._changes, self._head, base, head)
         return [one for one in found if one.side not in self._too_old]
 
-    def _load(self, side: Side, log: GivenLog) -> bool:
+    def _load(self, side: Side, log: NamedLog) -> bool:
         path = self._path(side, log)
         try:
             executed = _lines.decode(path.read_bytes()) if path is not None else None
@@ -167,7 +167,7 @@ class ChangeCoverage:
         self._add(side, log, executed)
         return True
 
-    def _add(self, side: str, log: GivenLog, executed: Mapping[str, Sequence[int]]) -> None:
+    def _add(self, side: str, log: NamedLog, executed: Mapping[str, Sequence[int]]) -> None:
         self._executed[side][log.name] = {
             file: frozenset(lines) for file, lines in executed.items()
         }
@@ -180,7 +180,7 @@ class ChangeCoverage:
                     found[file] = found.get(file, frozenset()) | lines
         return found
 
-    def _path(self, side: str, log: GivenLog) -> Path | None:
+    def _path(self, side: str, log: NamedLog) -> Path | None:
         folder = self._folders[side]
         if folder is None:
             return None
@@ -188,7 +188,7 @@ class ChangeCoverage:
             self._digests[log.name] = self._digest(log)
         return folder / f"{self._digests[log.name]}.json"
 
-    def _digest(self, log: GivenLog) -> str:
+    def _digest(self, log: NamedLog) -> str:
         """The digest of a log before it is folded: a daemon may be writing it."""
         digest = hashlib.blake2b(self._settings, digest_size=16)
         for segment in segments_of(log.path):

@@ -99,7 +99,7 @@ class RootDivergence(Struct):
 
     @property
     def to_clients(self) -> list[str]:
-        """The kinds of differing answers to admin clients, sorted."""
+        """The kinds of differing responses to admin clients, sorted."""
         return sorted(filter(_is_to_clients, self._received))
 
     @property
@@ -177,7 +177,7 @@ def roots(found: Iterable[DecisionDivergence]) -> list[RootDivergence]:
     """The first causes, each with the divergences that follow from it.
 
     A divergence follows from an earlier one of the same partition or the same controller event.
-    Timers and answers follow from the last divergence of a controller event with the same name.
+    Timers and responses follow from the last divergence of a controller event with the same name.
     Harmless divergences are separate.
     """
     all_roots: list[RootDivergence] = []

@@ -11,7 +11,7 @@ from replay.errors import DiffError
 from replay.logs.packed import LOG_OF_INCIDENT, PACKED, log_at, packed_at
 
 
-class GivenLog(Struct, frozen=True):
+class NamedLog(Struct, frozen=True):
     """A log: its name in reports, and its unpacked path."""
 
     name: str
@@ -19,11 +19,11 @@ class GivenLog(Struct, frozen=True):
 
 
 @contextmanager
-def open_logs(given: Iterable[Path]) -> Iterator[list[GivenLog]]:
+def open_logs(given: Iterable[Path]) -> Iterator[list[NamedLog]]:
     """Yield all logs, unpacked. Raises ReplayError."""
     with ExitStack() as stack:
         yield [
-            GivenLog(str(path), Path(stack.enter_context(log_at(path))).resolve())
+            NamedLog(str(path), Path(stack.enter_context(log_at(path))).resolve())
             for path in _all_logs(given)
         ]
 

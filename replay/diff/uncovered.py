@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeVar
 
 from msgspec import Struct, structs
 
-from replay.diff.core_source import CoreSource, Function, Statement, Use, Value
+from replay.diff.core_source import CoreSource, Function, NameUse, Statement, Value
 
 Executed = Mapping[str, frozenset[int]]
 """The executed lines by the file's path in the core."""
@@ -251,7 +251,7 @@ class _Execution:
         )
 
 
-def _key(use: Use) -> tuple[str, str]:
+def _key(use: NameUse) -> tuple[str, str]:
     return use.file, use.name
 
 

@@ -1,8 +1,8 @@
-"""The knowledge of each controller: the deliveries of ZooKeeper and brokers, and its own answers.
+"""The knowledge of each controller: the deliveries of ZooKeeper and brokers, and its own responses.
 
 The invariants judge a controller by this, not by its own state: a controller whose state is wrong
 could excuse itself otherwise. A controller uses what was delivered step by step, so that two
-answers are kept until it has handled all its events: what it must know, and what it may know.
+responses are kept until it has handled all its events: what it must know, and what it may know.
 
 A standby reads registrations and the cancellation before its term begins, and not again. Until the
 controller reads them in its term, its own state counts.

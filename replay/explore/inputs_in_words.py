@@ -110,7 +110,7 @@ def _broker_fault(one: _BrokerFault) -> str:
                 repaired + survives
             )
         case AllocateProducerIds(broker=broker, route=route):
-            return f"broker {broker} needed a block of producer ids{_by(route)}"
+            return f"broker {broker} needed a block of producer ids{_route_text(route)}"
         case _:
             assert_never(one)
 
@@ -133,7 +133,7 @@ def _connection_fault(one: _ConnectionFault) -> str:
             write = "write, which was carried out" if is_carried_out else "write, which was lost"
             return f"the connection of {process} to ZooKeeper broke at its next {write}"
         case CutConnection(one=first, other=other, ms=ms):
-            return f"the connection between {first} and {other} broke" + _for(ms)
+            return f"the connection between {first} and {other} broke" + _duration_text(ms)
         case HoldLink(sender=sender, receiver=receiver, ms=ms, accepts=accepts):
             opened = "; new connections were possible" if accepts else ""
             return f"messages from {sender} to {receiver} were held for {_time(ms)}{opened}"
@@ -150,16 +150,16 @@ def _zookeeper_fault(one: _ZooKeeperFault) -> str:
             limits = [counted(count, "transaction")] if count else []
             limits += [_time(lag)] if lag else []
             by = f" by {' or '.join(limits)}" if limits else ""
-            return f"the ZooKeeper server of {process} lagged{by}{_for(ms)}"
+            return f"the ZooKeeper server of {process} lagged{by}{_duration_text(ms)}"
         case HangZooKeeper(ms=ms):
-            return f"no ZooKeeper server answered{_for(ms)}"
+            return f"no ZooKeeper server answered{_duration_text(ms)}"
         case ChangeZooKeeperLeader(ms=ms):
-            return f"ZooKeeper elected a leader; no connection was possible{_for(ms)}"
+            return f"ZooKeeper elected a leader; no connection was possible{_duration_text(ms)}"
         case StopZooKeeperMember(member=member, ms=ms):
-            return f"ZooKeeper server {member} was down{_for(ms)}"
+            return f"ZooKeeper server {member} was down{_duration_text(ms)}"
         case DelayEphemeralDeletion(process=process, delay_ms=delay, ms=ms):
             late = f"{_time(delay)} after an expiry of its session"
-            return f"ephemeral znodes of {process} were deleted {late}{_for(ms)}"
+            return f"ephemeral znodes of {process} were deleted {late}{_duration_text(ms)}"
         case _:
             assert_never(one)
 
@@ -207,12 +207,13 @@ def _act(one: AdminAct) -> str:
 def _topic_act(one: _TopicAct) -> str:
     match one:
         case CreateTopic(topic=topic, route=route):
-            return f"topic {topic} was created{_by(route)}"
+            return f"topic {topic} was created{_route_text(route)}"
         case DeleteTopic(topic=topic, route=route):
-            return f"the deletion of topic {topic} was requested{_by(route)}"
+            return f"the deletion of topic {topic} was requested{_route_text(route)}"
         case CreatePartitions(topic=topic, added=added, route=route):
+            what = f"{counted(len(added), 'partition')} of topic {topic}"
             were = "was" if len(added) == 1 else "were"
-            return f"{counted(len(added), 'partition')} of topic {topic} {were} created{_by(route)}"
+            return f"{what} {were} created{_route_text(route)}"
         case ChangeTopicConfig(topic=topic):
             return f"the configuration of topic {topic} was changed"
         case ChangeBrokerConfig(broker=broker):
@@ -226,11 +227,11 @@ def _move_act(one: _MoveAct) -> str:
     match one:
         case Reassign(targets=targets, route=route):
             moved = first_few(map(_target, targets), "; ")
-            return f"a client requested the reassignment of {moved}{_by(route)}"
+            return f"a client requested the reassignment of {moved}{_route_text(route)}"
         case CancelReassignment(partitions=partitions, route=route, force=force):
             forced = " with force" if force else ""
             what = f"the reassignment of {_names(partitions)}"
-            return f"a client cancelled {what}{forced}{_by(route)}"
+            return f"a client cancelled {what}{forced}{_route_text(route)}"
         case EndCancellation():
             return "a client deleted /admin/reassign_cancel"
         case DeleteStrays(broker=broker, partitions=partitions):
@@ -239,7 +240,7 @@ def _move_act(one: _MoveAct) -> str:
         case ElectLeaders(partitions=partitions, election=election, route=route):
             article = "an" if election == "unclean" else "a"
             what = f"{article} {election} election of {_names(partitions)}"
-            return f"a client requested {what}{_by(route)}"
+            return f"a client requested {what}{_route_text(route)}"
         case _:
             assert_never(one)
 
@@ -253,7 +254,7 @@ def _names(partitions: Sequence[Name]) -> str:
     return first_few(names, ", ") if names else "all partitions"
 
 
-def _by(route: str) -> str:
+def _route_text(route: str) -> str:
     return f" {_ROUTES[route]}" if route in _ROUTES else ""
 
 
@@ -267,7 +268,7 @@ def _succeeded(successor: str, restart_after_ms: int) -> str:
     return "" if successor == NONE else f", and {successor} started"
 
 
-def _for(ms: int) -> str:
+def _duration_text(ms: int) -> str:
     return f" for {_time(ms)}" if ms else ""
 
 

@@ -219,7 +219,7 @@ class Monitor(Observer):
 
     @property
     def is_over(self) -> bool:
-        """Whether the run need not go on."""
+        """Whether the run need not continue."""
         return self.violation is not None or self.is_settled
 
     def not_checked(self) -> list[str]:

@@ -25,7 +25,7 @@ _ANY_PARTITION: Final = ""
 """In place of a partition in facts about /admin/reassign_cancel, which concern each one."""
 
 
-class EveryShadowFactObserver(ShadowFactObserver):
+class AllSubjectsShadowObserver(ShadowFactObserver):
     """Notes the facts of one shadow fold that no transaction shows, and the commands that the
     decisions of the log are compared with."""
 
@@ -69,7 +69,7 @@ class EveryShadowFactObserver(ShadowFactObserver):
             yield PlacedFact(places_of_fact(one, replicas.get(number, ())), one)
 
 
-class EveryZnodeHistory(ZnodeHistory):
+class AllSubjectsZnodeHistory(ZnodeHistory):
     """Notes the facts about all subjects. `take_facts` must be called after each record."""
 
     def covers_moves(self, znode: ZnodeSubject) -> bool:

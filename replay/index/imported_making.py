@@ -8,8 +8,8 @@ from pathlib import Path
 from replay.agreement.comparison import read_records
 from replay.index.every_fact import EVERYTHING, PlacedFact
 from replay.index.every_imported_fact import (
-    EveryShadowFactObserver,
-    EveryZnodeHistory,
+    AllSubjectsShadowObserver,
+    AllSubjectsZnodeHistory,
     placed_znode_fact,
 )
 from replay.index.log_pass import REPORTED_EVERY, LogPass
@@ -33,7 +33,7 @@ class ImportedPass(LogPass):
         self._log = open_imported(log.reader)
         self._last = log.reader.last_seq
         self._progress = progress
-        sessions = derived_sessions(log, EveryShadowFactObserver, progress)
+        sessions = derived_sessions(log, AllSubjectsShadowObserver, progress)
         self._reasons = Reasons(log, sessions)
         self._decisions = DerivedDecisions(log, ((trace, one.commands) for trace, one in sessions))
         self._derived = sorted(
@@ -52,7 +52,7 @@ class ImportedPass(LogPass):
             self._postings.add(PROCEDURE, tuple(procedures), seq)
 
     def _znode_facts(self, path: Path, take_done: Callable[[], None]) -> Iterator[PlacedFact]:
-        history = EveryZnodeHistory(self._log, EVERYTHING)
+        history = AllSubjectsZnodeHistory(self._log, EVERYTHING)
         schedule = SnapshotSchedule(path)
         records = read_records(self._log, "making the index", self._last, self._progress)
         for record, event in records:

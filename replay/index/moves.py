@@ -75,7 +75,7 @@ def _begin(index: EventIndex, first: int) -> int:
 
 
 class _Folding:
-    """One observer, which goes on in each part with what it knew at the end of the last one."""
+    """One observer, which continues in each part with what it knew at the end of the last one."""
 
     def __init__(
         self, log: RecordedLog, subject: Subject, of_index: Iterable[AnyFact], progress: Progress
@@ -118,7 +118,7 @@ class _Folding:
         if self._observer is None:
             self._observer = RecordedFactObserver(fold, self._subject, self._log.reader.header)
             self._observer.facts = self._facts
-        self._observer.go_on_with(fold)
+        self._observer.switch_to(fold)
         known = self._observer.known
         for one in self._facts:
             if isinstance(one, StateWritten):

@@ -1,5 +1,5 @@
 """Lines of Kafka's threads that send requests to brokers (RequestSendThread), and errors in
-answers.
+responses.
 """
 
 from controller.core.commands import (

@@ -125,7 +125,7 @@ class ReassignmentLines(LogObserver):
 
     def _take_isr(self, path: str, data: bytes | None) -> None:
         """The ISR was read to check whether the reassignment is complete. If the check follows a
-        change of the ISR, Kafka logs the result, and reads the ISR once more when it goes on."""
+        change of the ISR, Kafka logs the result, and reads the ISR once more when it continues."""
         name = znodes.partition_of_state(path)
         partition = self.log.context.find(*name) if name is not None else None
         if partition is None or not _follows_isr(self.log.trigger):

@@ -173,7 +173,8 @@ class RoleLines(LogObserver):
 
 
 def _spell(trigger: Trigger | None) -> str:
-    """A controller event as Kafka names it. If it carries a request or an answer, only the name."""
+    """A controller event as Kafka names it. If it carries a request or a response, only the
+    name."""
     name = type(trigger).__name__
     match trigger:
         case ApiCall(request=request):

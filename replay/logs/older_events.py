@@ -30,6 +30,6 @@ SETTINGS_OF_OLDER_LOGS: Final = {
 """Values of settings that a log's header does not have, where the value is not the default: the
 behaviour of the older version."""
 SETTINGS_OF_THIS_VERSION: Final = dict.fromkeys(SETTINGS_OF_OLDER_LOGS, True)
-"""The same settings for a daemon of this version that goes on where an older log ends."""
+"""The same settings for a daemon of this version that continues where an older log ends."""
 UPCASTS: Final = {("elect_leaders_received", 1): Upcast(_elect_leaders_2)}
 """The step to the next version, by kind and version."""

@@ -45,7 +45,7 @@ class MigratingCluster:
     """The cluster that the rules judge.
 
     `view` are its znodes; None for the log of a daemon, which lacks those that the daemon does not
-    read. `brokers` are the answers of running brokers; None if they were not asked.
+    read. `brokers` are the responses of running brokers; None if they were not asked.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from replay.migration.findings import MigratingCluster, MigrationFinding
 from replay.names import controller_name
 
 _ROLL_BACK = (
-    "if the migration goes on, nothing: do not run refold. To roll it back, stop all KRaft "
+    "if the migration continues, nothing: do not run refold. To roll it back, stop all KRaft "
     "controllers, then delete /controller and /migration (docs/migration.md#roll-back)"
 )
 _DELETE_MIGRATION = (

@@ -1,4 +1,4 @@
-"""Replaces names in paths, in the content of znodes, and in requests and answers.
+"""Replaces names in paths, in the content of znodes, and in requests and responses.
 
 Each function returns its argument with each name replaced by its stand-in from `names`.
 """

@@ -22,7 +22,7 @@ _ROWS_OF_A_PART: Final = 4096
 _DIFFERENCES_MAX: Final = 500
 
 
-class Texts:
+class NumberedTexts:
     """Numbers texts in the order of their first use."""
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ def _comparison(report: Report) -> dict[str, Any] | None:
 
 
 def _lanes(lanes: Iterable[Lane], begin_ns: int) -> dict[str, Any]:
-    texts = Texts()
+    texts = NumberedTexts()
     rows = [
         [
             one.group,
@@ -169,7 +169,7 @@ def _parts(rows: list[str]) -> list[str]:
 
 
 def _events(events: list[TimedEvent], begin_ns: int) -> dict[str, Any]:
-    names = Texts()
+    names = NumberedTexts()
     columns = {
         "at": [_offset_us(one.wall_ns, begin_ns) for one in events],
         "seq": [one.listed.seq for one in events],
@@ -194,7 +194,7 @@ def _subjects(decision: ListedDecision) -> Iterable[str]:
 
 
 def _decisions(decisions: list[TimedDecision], begin_ns: int) -> dict[str, Any]:
-    names = Texts()
+    names = NumberedTexts()
     columns = {
         "at": [_offset_us(one.wall_ns, begin_ns) for one in decisions],
         "seq": [one.listed.seq for one in decisions],

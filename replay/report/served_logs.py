@@ -62,7 +62,7 @@ def logs_in(folder: Path) -> list[ServedLog]:
         try:
             found.append(_served_log(path, kind, folder))
         except FileNotFoundError:
-            continue  # It was deleted meanwhile, as retention does.
+            continue  # It was deleted, as retention does.
         if len(found) == _LOGS_MAX:
             break
     return sorted(found, key=lambda one: (-one.changed_ns, one.name))

@@ -197,7 +197,7 @@ class Shadow:
         """End the log where transactions are missing, and begin another one after them."""
         gap = self._import.gap
         assert gap is not None, "transactions are missing"
-        logger.warning("%s: the comparison goes on after them, with another log", gap)
+        logger.warning("%s: the comparison continues after them, with another log", gap)
         found = self._compare()
         self._before = self._ended()
         self._import = self._begin(gap.after)
@@ -223,7 +223,7 @@ class Shadow:
         """The result of the run so far: of the logs before, and of this one."""
         live, followed = self._live, self._import
         total = self._before.copy()
-        total.go_on(live.result)
+        total.add_range(live.result)
         total.logs.append(escape_unprintable(followed.folder))
         total.source = total.logs[-1]
         total.unseen_decisions += live.unseen

@@ -274,7 +274,7 @@ _ENDS_AFTER_MS: Final = 3_000
 """How much later a continuation ends than the log: pending operations end, too."""
 
 _SETTLES_MS: Final = 5_000
-"""How long a continuation goes on after the last change, if the log ends before."""
+"""How long a continuation lasts after the last change, if the log ends before."""
 
 
 def _delay(text: str) -> tuple[int, int]:

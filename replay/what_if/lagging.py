@@ -1,7 +1,7 @@
 """Followers that were not in the ISR although their brokers ran.
 
-The world cannot know how much a follower has to copy, or how slow its disk was. The log shows how
-long it took.
+The simulated cluster cannot know how much a follower has to copy, or how slow its disk was. The log
+shows how long it took.
 """
 
 from collections.abc import Sequence

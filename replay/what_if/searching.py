@@ -23,7 +23,7 @@ from replay.what_if.starting import Continuation, certain_until, continuation_af
 from replay.worker_processes import worker_pool
 
 _HORIZON_MS: Final = 10_000
-"""How long a future goes on after the end of the log."""
+"""How long a future lasts after the end of the log."""
 
 _FUTURES_OF_A_BRANCH: Final = 5
 _WAITING: Final = 2

@@ -1,7 +1,7 @@
 """The scenario and the inputs that continue an incident from one of its events.
 
-The world begins with the znodes of that moment. Its brokers register and a controller takes the
-role before `START_MS`; then the causes follow at their times.
+The simulated cluster begins with the znodes of that moment. Its brokers register and a controller
+takes the role before `START_MS`; then the causes follow at their times.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -98,7 +98,7 @@ class MoveBuilder(Struct):
         if self.is_waiting:
             self.waits[-1].until, self.waits[-1].ended_by = fact, why
         self.outcome, self.cancellation = "under way", None
-        text = f"{why}: the move to {broker_list(self.target)} goes on"
+        text = f"{why}: the move to {broker_list(self.target)} continues"
         self.add_event(fact, "rollback_given_up", text)
 
     def goes_back(self, fact: Fact) -> None:
@@ -136,7 +136,7 @@ class MoveBuilder(Struct):
                 self.events[place] = (key, marked)
 
     def goes_on_after(self, kind: str) -> None:
-        """The rollback goes on after a failover, which the last event of this kind shows."""
+        """The rollback continues after a failover, which the last event of this kind shows."""
         for place, (key, event) in enumerate(self.events):
             if event.kind == kind and key not in self.went_on_after:
                 self.went_on_after.add(key)

@@ -107,7 +107,7 @@ class MoveObserver(Checkpointed):
         return Cause(self._cause.seq, cause_of_rollback(self._cause), running.procedure)
 
     def procedure_ends(self) -> None:
-        """All procedures have ended: a rollback that is not over by now does not go on."""
+        """All procedures have ended: a rollback that is not over by now does not continue."""
         self._pending.clear()
         self._steps = self._cause = self._isr = None
 
@@ -137,7 +137,11 @@ class MoveObserver(Checkpointed):
         broker = self._deletions.pop(event.command, None)
         if broker is None:
             return
-        errors = [code for topic, number, code in event.partition_errors if self._is(topic, number)]
+        errors = [
+            code
+            for topic, number, code in event.partition_errors
+            if self._is_this_partition(topic, number)
+        ]
         error = event.error or (errors[0] if errors else 0)
         what = "failed" if error else "confirmed"
         self._add_deletion(broker, what, error=error, because=None)
@@ -155,7 +159,7 @@ class MoveObserver(Checkpointed):
             **fields,
         )
 
-    def _is(self, topic: str, number: int) -> bool:
+    def _is_this_partition(self, topic: str, number: int) -> bool:
         return (topic, number) == self._key
 
     # Commands -------------------------------------------------------------------------------------
@@ -177,7 +181,8 @@ class MoveObserver(Checkpointed):
     def _deletes(self, request: StopReplicaRequest) -> bool:
         """Whether a request deletes a replica of the partition for a move."""
         is_named = any(
-            one.delete and self._is(one.topic, one.partition) for one in request.partitions
+            one.delete and self._is_this_partition(one.topic, one.partition)
+            for one in request.partitions
         )
         return is_named and not self._is_of_tool(request.broker)
 
@@ -276,7 +281,7 @@ class MoveObserver(Checkpointed):
         request = trigger.request if isinstance(trigger, ApiCall) else None
         if isinstance(request, AlterPartitionReassignmentsReceived):
             for one in request.partitions:
-                if self._is(one.topic, one.partition):
+                if self._is_this_partition(one.topic, one.partition):
                     text = request_in_words(request)
                     asked = self._cancellation("asked", by=API, asks_for=one.replicas, text=text)
                     return self._at_request(asked)

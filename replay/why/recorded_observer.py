@@ -84,7 +84,7 @@ class RecordedFactObserver(FactObserver):
         self.begun_by = self._origin
         fold.controller.observer = self
 
-    def go_on_with(self, fold: Fold) -> None:
+    def switch_to(self, fold: Fold) -> None:
         """Observe another fold of the log from here on. No procedure runs in it, nor in the one
         before."""
         self._fold, self.controller = fold, fold.controller
@@ -181,11 +181,11 @@ class RecordedFactObserver(FactObserver):
         for one in self.controller.triggers:
             if id(one) not in self._queued:
                 # Keeping the object ensures that no other object gets the same id.
-                self._queued[id(one)] = (one, self._now(one))
+                self._queued[id(one)] = (one, self._cause_of(one))
 
     def _origin(self, trigger: Trigger) -> Cause:
         found = self._queued.pop(id(trigger), None) or self._queued_duplicate(trigger)
-        return found[1] if found is not None else self._now(trigger)
+        return found[1] if found is not None else self._cause_of(trigger)
 
     def _queued_duplicate(self, trigger: Trigger) -> tuple[Trigger, Cause] | None:
         """The queued controller event for the same partition, if several were merged into one."""
@@ -199,7 +199,7 @@ class RecordedFactObserver(FactObserver):
                 return one
         return None
 
-    def _now(self, trigger: Trigger) -> Cause:
+    def _cause_of(self, trigger: Trigger) -> Cause:
         """The cause of a trigger: this event, or the cause of the procedure that queued it."""
         assert self._event is not None, "an event begins a procedure"
         event = self._event.event

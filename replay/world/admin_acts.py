@@ -106,21 +106,21 @@ def steps_of(act: AdminAct, draws: Draws) -> Steps:
         case CancelReassignment():
             return _cancel(act)
         case EndCancellation():
-            return _one(Delete(znodes.REASSIGN_CANCEL, ANY_VERSION))
+            return _single_step(Delete(znodes.REASSIGN_CANCEL, ANY_VERSION))
         case DeleteStrays(broker=broker, partitions=partitions):
             deletion = write_deletion(ReplicaDeletion(broker, partitions))
-            return _one(CreateSequential(DELETION_PREFIX, deletion))
+            return _single_step(CreateSequential(DELETION_PREFIX, deletion))
         case ElectLeaders():
             return _elect(act)
         case DeleteControllerZnode():
-            return _one(Delete(znodes.CONTROLLER, ANY_VERSION))
+            return _single_step(Delete(znodes.CONTROLLER, ANY_VERSION))
         case WriteZnode(path=path, data=data):
             return _write_znode(path, data.encode())
         case DeleteZnode(path=path):
-            return _one(Delete(path, ANY_VERSION))
+            return _single_step(Delete(path, ANY_VERSION))
 
 
-def _one(request: Step) -> Steps:
+def _single_step(request: Step) -> Steps:
     yield request
 
 

@@ -179,7 +179,7 @@ class _Probe:
         channels.network.connect(channels.process, broker_name(command.broker), self)
 
     def connected(self, connection: Connection) -> None:
-        """The broker accepts connections. Its answer to ApiVersions is not simulated: it comes at
+        """The broker accepts connections. Its response to ApiVersions is not simulated: it comes at
         once, unless the process is paused."""
         connection.close()
         if not self._channels.network.is_paused(broker_name(self._asked.broker)):

@@ -1,8 +1,8 @@
 """Producers and consumers, as processes that talk to brokers.
 
 They find the leader of each partition in the metadata of any broker, as Kafka's Java clients do:
-after an error they ask again, and they ignore an answer with a leader epoch that is older than what
-they know.
+after an error they ask again, and they ignore a response with a leader epoch that is older than
+what they know.
 """
 
 from collections import deque

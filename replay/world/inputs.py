@@ -116,7 +116,7 @@ class CutConnection(TimedInput, frozen=True):
 
 class HoldLink(TimedInput, frozen=True):
     """Nothing that one process sends arrives at another for `ms`; neither of them learns it. All of
-    it arrives afterwards, also if the sender has ended meanwhile.
+    it arrives afterwards, also if the sender has ended by then.
 
     `accepts`: the sender can open connections meanwhile, as if only the receiver's network threads
     were busy. Otherwise connections are refused, as if the network were interrupted.
@@ -143,7 +143,7 @@ class LagZooKeeper(TimedInput, frozen=True):
 
 
 class HangZooKeeper(TimedInput, frozen=True):
-    """No server answers for `ms`. Session timers go on."""
+    """No server answers for `ms`. Session timers continue."""
 
     ms: int
 

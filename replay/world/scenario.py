@@ -89,7 +89,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     follow from `topics`. Parents are created. `seed`: for the numbers that controllers draw.
     `slow_replicas` are slow at most until the quiet part begins.
     Faults and acts happen in the first `active_ms`. Then all faults that have an end are ended, and
-    the run goes on for `quiet_ms`, in which the cluster must recover.
+    the run continues for `quiet_ms`, in which the cluster must recover.
     """
 
     name: str = ""

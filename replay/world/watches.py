@@ -67,7 +67,7 @@ class _Table:
             del self._watches[path]
 
 
-class Watches:
+class ServerWatches:
     """The watches of all sessions. Watches belong to a connection: `drop` them when it ends."""
 
     def __init__(self) -> None:

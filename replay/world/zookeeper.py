@@ -38,7 +38,7 @@ from replay.world.requests import (
     Write,
     WriteInMulti,
 )
-from replay.world.watches import Change, Watches
+from replay.world.watches import Change, ServerWatches
 from replay.znode_tree.owners import is_session
 from replay.znode_tree.tree import Refused, Tree, Znode
 
@@ -54,7 +54,7 @@ class ZooKeeper:
 
     def __init__(self) -> None:
         self._tree = Tree()
-        self._watches = Watches()
+        self._watches = ServerWatches()
         self._inboxes: dict[int, list[WatchFired]] = {}
         self._last_session = 0
         self.zxid = 0
@@ -96,7 +96,7 @@ class ZooKeeper:
         """A copy that receives the same transactions later: a server that lags. The watches of its
         sessions move to it."""
         copy = self.copy()
-        copy._watches = Watches()
+        copy._watches = ServerWatches()
         for session in sessions:
             self._watches.move(session, copy._watches)
         return copy

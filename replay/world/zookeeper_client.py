@@ -4,7 +4,7 @@ Requests and replies are the values of `requests`. Watches are one-shot, as stoc
 The client reconnects without being asked, and starts a new session after one has expired.
 
 The rules are those of ZooKeeper's own client: a session is over only when a server says so; after a
-third of the time-out without a request a ping is sent; after two thirds without an answer the
+third of the time-out without a request a ping is sent; after two thirds without a reply the
 connection is closed; before a reconnect there is a pause of up to one second.
 """
 
@@ -147,7 +147,7 @@ class ProcessSession:
             self._check_later()
 
     def received(self, connection: Connection, message: Message) -> None:
-        """Handle a reply, a watch event or the answer to the session request."""
+        """Handle a reply, a watch event or the reply to the session request."""
         if self._is_over or connection is not self._connection:
             return
         self._heard_us = self._scheduler.now_us

@@ -90,7 +90,7 @@ def test_log_describes_request_and_refusal(kind: type[Any]) -> None:
     request = sample(kind)
     assert request_lines(request)[0].startswith(name_of(kind))
     refusal = response_lines(request.refusal(41))[0]
-    assert refusal.startswith(f"answer to request {request.request}: ")
+    assert refusal.startswith(f"response to request {request.request}: ")
 
 
 @EVERY_REQUEST

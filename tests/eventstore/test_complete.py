@@ -137,9 +137,7 @@ def test_missing_commands_of_an_answered_event_are_reported(
     last: int,
 ) -> None:
     log = stored(tmp_path / "log", some, commands)
-    text = (
-        f"missing, although the log has an answer to it: the last stored command is of event {last}"
-    )
+    text = f"missing, although the log has its outcome: the last stored command is of event {last}"
     assert [(one.record, one.text) for one in verify(log).damages] == [
         (f"commands of event {answered}", text)
     ]

@@ -58,7 +58,7 @@ def _serves_removed_followers(original: Any) -> Callable[..., int]:
 
 
 def _removed_followers_fetch(original: Any) -> Callable[[Replica, Reader], bool]:
-    """As long as they do not compare leader epochs, a session goes on over leader epochs."""
+    """As long as they do not compare leader epochs, a session continues over leader epochs."""
 
     def is_fetched_by(self: Replica, session: Reader) -> bool:
         is_removed = session.replica not in self.replicas

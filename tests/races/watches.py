@@ -17,7 +17,7 @@ from controller.core.state import ControllerContext, Partition
 from controller.core.triggers import BrokerChange, TopicChange, Trigger
 from controller.core.values import Broker
 from controller.core.zookeeper_io import read_znodes
-from controller.zookeeper.watches import FullPath, Watches
+from controller.zookeeper.watches import FullPath, SessionWatches
 from controller.zookeeper.wire import WatchLists
 from replay.explore.generators.scenarios import OLD_ZOOKEEPER
 from replay.world.ensemble.client import EnsembleClient
@@ -239,7 +239,9 @@ _LOST: Final = (znodes.BROKER_IDS, znodes.TOPICS, znodes.ISR_CHANGES)
 def _without_lists(lists: Lists) -> Lists:
     """A reconnect sets the watches of some lists of children no more."""
 
-    def planted(self: Watches, full_path: FullPath, *, persistent: bool) -> Iterator[WatchLists]:
+    def planted(
+        self: SessionWatches, full_path: FullPath, *, persistent: bool
+    ) -> Iterator[WatchLists]:
         lost = {full_path(one) for one in _LOST}
         for one in lists(self, full_path, persistent=persistent):
             if lost.intersection(one.child):
@@ -370,7 +372,9 @@ DEFECTS: Final = (
             "reassignments-ended",
             "deletions-ended",
         ),
-        replacements=(Replacement("controller.zookeeper.watches:Watches.lists", _without_lists),),
+        replacements=(
+            Replacement("controller.zookeeper.watches:SessionWatches.lists", _without_lists),
+        ),
         directed=generic_with(
             CutConnection(5000, _FIRST, "zookeeper", 0),
             CreateTopic(7000, "clicks", ((1, 2, 3),), {}, "znode_with_id"),

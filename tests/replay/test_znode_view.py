@@ -22,7 +22,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     Error,
     SetData,
 )
-from replay.znode_view import Read, Watches
+from replay.znode_view import ControllerWatches, Read
 from tests.replay.agreement.view import (
     OTHER,
     STATE,
@@ -133,8 +133,8 @@ def test_closed_session_deletes_its_ephemeral_znodes() -> None:
 # Watches --------------------------------------------------------------------------------------
 
 
-def armed(tree: Tree, *commands: Read) -> Watches:
-    made = Watches()
+def armed(tree: Tree, *commands: Read) -> ControllerWatches:
+    made = ControllerWatches()
     for one in commands:
         made.set_for_read(one, tree.view)
     return made

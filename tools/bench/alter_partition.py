@@ -1,4 +1,4 @@
-"""Compares refold with Kafka's controller: how long leaders wait for answers to AlterPartition.
+"""Compares refold with Kafka's controller: how long leaders wait for responses to AlterPartition.
 
     python -m tools.bench.alter_partition --partitions 100000 --rate 500
 
@@ -107,7 +107,7 @@ class _Leader:
                 (size,) = unpack(">i", await self._reader.readexactly(4))
                 answer = decode_response(head, await self._reader.readexactly(size))
         except (OSError, EOFError) as error:
-            raise BenchError(f"no answer to an AlterPartition request: {error!r}") from error
+            raise BenchError(f"no response to an AlterPartition request: {error!r}") from error
         errors = [one.error_code for topic in answer.topics for one in topic.partitions]
         if answer.error_code or any(errors):
             raise BenchError(f"an AlterPartition request was rejected: {answer}")

@@ -1,6 +1,6 @@
 """Compares refold with Kafka's controller: failover, and the failure and return of a broker.
 
-The take-over of a hot standby is compared with Kafka's warm failover.
+The take-over of a standby is compared with Kafka's warm failover.
 
     python -m tools.bench.failover --partitions 100000 --brokers 6 --replication-factor 3
 

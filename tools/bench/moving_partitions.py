@@ -71,7 +71,7 @@ class MoveStep(StrEnum):
     FAILOVER_DELETING = "failover, deletions pending"
     DEATH = "a broker dies during the begin"
     SHUTDOWN = "a broker asks for a controlled shutdown during the begin"
-    ISR_CHANGE = "longest answer to AlterPartition during the begin"
+    ISR_CHANGE = "longest response to AlterPartition during the begin"
 
 
 FAILOVER_STEPS = (
@@ -344,7 +344,7 @@ class MovingBench(BenchCluster):
     # Requests of brokers --------------------------------------------------------------------------
 
     async def _measure_controlled_shutdown(self, contender: Contender) -> StepSample:
-        """Measure the time from a broker's request to shut down until the answer."""
+        """Measure the time from a broker's request to shut down until the response."""
         async with ClusterReader(self.server.connect) as view:
             epoch = await view.broker_epoch(ENDING_BROKER)
         cpu_before = contender.cpu_seconds()
@@ -354,7 +354,7 @@ class MovingBench(BenchCluster):
         return StepSample(seconds, contender.cpu_seconds() - cpu_before, 1, 0)
 
     async def _measure_isr_changes(self, contender: Contender) -> StepSample:
-        """The longest answer to leaders that shrink the ISR of one partition after the other. No
+        """The longest response to leaders that shrink the ISR of one partition after the other. No
         request is sent after the last reassignment has begun."""
         requests = await self._isr_changes(ISR_CHANGES_MAX)
         cpu_before = contender.cpu_seconds()
@@ -387,7 +387,7 @@ class MovingBench(BenchCluster):
         try:
             answer = await ask(contender.port, request)
         except (OSError, TimeoutError) as error:
-            raise BenchError(f"{contender.title}: no answer to {what}: {error!r}") from error
+            raise BenchError(f"{contender.title}: no response to {what}: {error!r}") from error
         seconds = time.monotonic() - asked
         errors = [answer.error_code]
         errors += [

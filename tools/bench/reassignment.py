@@ -9,8 +9,8 @@ Eight durations are measured:
 - failure of a broker during the begin: its registration is deleted 0.1 s after the znode is
   created; from then until no state znode names it as the leader
 - controlled shutdown during the begin: a broker's request 0.1 s after the znode is created, until
-  the answer
-- the longest answer to an AlterPartition during the begin: leaders of other partitions send one
+  the response
+- the longest response to an AlterPartition during the begin: leaders of other partitions send one
   after the other
 - failover without reassignments, with deletions of as many replicas pending on an unregistered
   broker, with all reassignments in progress, and with these after their records were deleted, as if
@@ -20,7 +20,7 @@ A failover begins when the role is lost. Three moments of it are measured:
 
 - brokers informed: the last broker has received UpdateMetadata for all partitions, which follows
   its LeaderAndIsr
-- next event handled: a broker that sends AlterPartition as soon as the role is taken has an answer
+- next event handled: a broker that sends AlterPartition as soon as the role is taken has a response
 - last request: the last byte of the last request was received. Controllers send requests for
   reassignments in progress after the brokers are informed. refold first stores the records of those
   that a stock controller began

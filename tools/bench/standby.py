@@ -1,4 +1,4 @@
-"""Measures the take-over by a hot standby on the cluster of the failover benchmark.
+"""Measures the take-over by a standby on the cluster of the failover benchmark.
 
 The benchmark holds /controller itself, in its session, and deletes it: that is the loss of the
 controller. After each take-over it takes the role back, and the standby follows again.

@@ -47,7 +47,7 @@ def broker(
     """Run a broker until SIGTERM or Ctrl-C.
 
     DATA/events has one event log for each run, which `refold replay` reads. Exit status: 0 stopped;
-    1 the broker cannot start or go on; 2 invalid options.
+    1 the broker cannot start or continue; 2 invalid options.
     """
     structured_log.configure(_form(log_format), "tools")
     try:

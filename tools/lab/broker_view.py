@@ -1,4 +1,4 @@
-"""The answers of a broker to clients: leaders, replicas, ISRs, the controller, and offsets."""
+"""The responses of a broker to clients: leaders, replicas, ISRs, the controller, and offsets."""
 
 from contextlib import closing
 from typing import Any, NamedTuple

@@ -44,7 +44,7 @@ async def read_all(
 
 
 class TopicReader:
-    """A consumer that reads topics from their beginning, and goes on until the end of the block.
+    """A consumer that reads topics from their beginning, and continues until the end of the block.
 
     `read` has what it read, in order; a record that was read again would be in it again.
     """

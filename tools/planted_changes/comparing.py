@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from replay.diff.core_source import CoreSource, read_core
-from replay.diff.logs import GivenLog
+from replay.diff.logs import NamedLog
 from replay.diff.messages import FoldLog
 from replay.diff.processes import VersionProcess
 from replay.diff.references import Version
@@ -35,12 +35,12 @@ Lines = dict[str, frozenset[int]]
 class MeasuredLog(Struct, frozen=True):
     """A log, the number of its events, and the lines of the core that it executes."""
 
-    log: GivenLog
+    log: NamedLog
     events: int
     executed: Lines
 
 
-def measure(root: Path, logs: Sequence[GivenLog]) -> Iterator[MeasuredLog]:
+def measure(root: Path, logs: Sequence[NamedLog]) -> Iterator[MeasuredLog]:
     """Fold each log once with the working tree. Raises DiffError."""
     with VersionProcess(Version("the working tree", root, sys.executable)) as process:
         for log in logs:
@@ -83,7 +83,7 @@ class Comparer:
         rule: MutationRule,
         change: PlantedChange,
         head: Path,
-        logs: Sequence[GivenLog],
+        logs: Sequence[NamedLog],
         *,
         is_innocuous: bool,
     ) -> Verdict:
@@ -98,7 +98,7 @@ class Comparer:
 
     def _parts(
         self, target: Function | Value, change: PlantedChange, is_innocuous: bool
-    ) -> Iterator[list[GivenLog]]:
+    ) -> Iterator[list[NamedLog]]:
         """The logs to compare: at first few, at last all. A difference in few is one in all."""
         fitting = [one.log for one in self._logs if self._executes(one, target, change)]
         if self._whole:
@@ -126,7 +126,7 @@ class Comparer:
             for part in one.statements
         )
 
-    async def _report(self, head: Path, logs: Sequence[GivenLog]) -> dict[str, Any] | str:
+    async def _report(self, head: Path, logs: Sequence[NamedLog]) -> dict[str, Any] | str:
         """The report of `refold diff`, or why it failed."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "replay.cli.main", "diff", *(str(one.path) for one in logs)),

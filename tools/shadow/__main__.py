@@ -18,7 +18,7 @@ _TIMEOUT: Final = 3
 
 
 def main(
-    seconds: Annotated[float, typer.Option(min=1, help="How long the incidents go on.")] = 600.0,
+    seconds: Annotated[float, typer.Option(min=1, help="How long the incidents continue.")] = 600.0,
     seed: Annotated[int | None, typer.Option(help="Repeats the acts of an incident.")] = None,
     follows: Annotated[
         list[str] | None,

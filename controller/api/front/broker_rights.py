@@ -11,7 +11,7 @@ from controller.core.configuration import Authorization
 class BrokerRights(DaemonQueries[ReadBrokerRight, bool]):
     """Asks the daemon about clients that are no super users.
 
-    The answer only selects the limits of a request. The controller decides about it.
+    The response only selects the limits of a request. The controller decides about it.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ DESCRIBE_CLUSTER: Final = 60
 METADATA_KEYS: Final = frozenset({METADATA, DESCRIBE_CLUSTER})
 
 _AT_ONCE_MAX: Final = 16
-"""An answer about very many partitions is large, and slow clients hold theirs for a while."""
+"""A response about very many partitions is large, and slow clients hold theirs for a while."""
 _NOT_ASKED: Final = -(2**31)
 _NO_ID: Final = bytes(16)
 _OF_BROKERS: Final = 1
@@ -54,14 +54,14 @@ class MetadataQueries(DaemonQueries[ReadMetadata, ClusterMetadata | None]):
         self.slots = asyncio.Semaphore(_AT_ONCE_MAX)
 
     async def read(self, query: MetadataQuery) -> ClusterMetadata | None:
-        """The answer; None while the daemon is not controller."""
+        """The response; None while the daemon is not controller."""
         return await self.ask(lambda number: ReadMetadata(number, query))
 
 
 def query_of(
     head: RequestHead, request: Any, client: ClientIdentity, listener: str
 ) -> MetadataQuery:
-    """The parts of a request (kio's entity) that the daemon needs for its answer."""
+    """The parts of a request (kio's entity) that the daemon needs for its response."""
     with_cluster = bool(getattr(request, "include_cluster_authorized_operations", False))
     if head.api_key == DESCRIBE_CLUSTER:
         return MetadataQuery(client, listener, (), with_cluster_operations=with_cluster)

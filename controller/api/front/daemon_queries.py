@@ -10,7 +10,7 @@ Answer = TypeVar("Answer")
 
 
 class DaemonQueries(Generic[Query, Answer]):
-    """Queries of one kind that wait for their answers."""
+    """Queries of one kind that wait for their responses."""
 
     def __init__(self, send: Callable[[Query], None]) -> None:
         self._send = send
@@ -18,7 +18,7 @@ class DaemonQueries(Generic[Query, Answer]):
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
 
     async def ask(self, query: Callable[[int], Query]) -> Answer:
-        """The answer to a query, which is made with its number."""
+        """The response to a query, which is made with its number."""
         number = next(self._numbers)
         self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
@@ -28,7 +28,7 @@ class DaemonQueries(Generic[Query, Answer]):
             del self._waiting[number]
 
     def answer(self, number: int, answer: Answer) -> None:
-        """The daemon's answer. The client may have disconnected."""
+        """The daemon's response. The client may have disconnected."""
         waiting = self._waiting.get(number)
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)

@@ -192,7 +192,7 @@ class ClientLogin:
                 _response(head, error_code=ErrorCode.illegal_sasl_state, mechanisms=())
             )
         if head.api_key != SASL_AUTHENTICATE:
-            # The answer to an earlier token was sent already.
+            # The response to an earlier token was sent already.
             self._asked = None
             raise LoginRejected(f"a {head.description} came during the login")
         _require_version(head)
@@ -207,7 +207,7 @@ class ClientLogin:
             await self._send(struct.pack(">i", len(token)) + token)
 
     async def _refuse(self, mechanism: str, text: str | None, *, is_again: bool) -> None:
-        """Kafka's answer; the reason is for the log only. Without headers there is none."""
+        """Kafka's response; the reason is for the log only. Without headers there is none."""
         if self._asked is None:
             return
         if text is None:

@@ -1,7 +1,7 @@
-"""The requests that the endpoint receives and their answers: one module for each Kafka API, or for
-a few that belong together.
+"""The requests that the endpoint receives and their responses: one module for each Kafka API, or
+for a few that belong together.
 
-A request is an event, its answer a command; the number `request` connects them. The class of a
+A request is an event, its response a command; the number `request` connects them. The class of a
 request declares what the controller does with the API (`ReceivedRequest`). Its procedure is in
 procedures/api_calls.py, its wire format in controller/wire.
 """
@@ -58,7 +58,7 @@ ApiRequest = BrokerApiRequest | AdminRequest
 TimedRequest = (
     CreateTopicsReceived | CreatePartitionsReceived | DeleteTopicsReceived | ElectLeadersReceived
 )
-"""Requests whose answers wait for brokers, up to `timeout_ms`."""
+"""Requests whose responses wait for brokers, up to `timeout_ms`."""
 
 BrokerApiResponse = (
     AlterPartitionResponse | ControlledShutdownResponse | AllocateProducerIdsResponse

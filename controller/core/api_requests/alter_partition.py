@@ -38,7 +38,7 @@ class AlterPartitionReceived(
     partitions: list[ProposedState]
 
     def refusal(self, error: int) -> "AlterPartitionResponse":
-        """The answer without partitions."""
+        """The response without partitions."""
         return AlterPartitionResponse(self.request, error)
 
 
@@ -61,8 +61,8 @@ class AlteredPartition(Struct, frozen=True, array_like=True):
 
 
 class AlterPartitionResponse(Struct, frozen=True, array_like=True, tag="answer_alter_partition"):
-    """The answer to an `AlterPartitionReceived`: `partitions` in the order of the request, grouped
-    by topic."""
+    """The response to an `AlterPartitionReceived`: `partitions` in the order of the request,
+    grouped by topic."""
 
     request: int
     error: int

@@ -23,14 +23,15 @@ class ControlledShutdownReceived(
     IS_URGENT: ClassVar[bool] = True
 
     def refusal(self, error: int) -> "ControlledShutdownResponse":
-        """The answer without partitions."""
+        """The response without partitions."""
         return ControlledShutdownResponse(self.request, error)
 
 
 class ControlledShutdownResponse(
     Struct, frozen=True, array_like=True, tag="answer_controlled_shutdown"
 ):
-    """The answer to a `ControlledShutdownReceived`: the partitions that the broker still leads."""
+    """The response to a `ControlledShutdownReceived`: the partitions that the broker still
+    leads."""
 
     request: int
     error: int

@@ -12,7 +12,7 @@ class ElectLeadersReceived(
     ReceivedRequest, frozen=True, array_like=True, tag="elect_leaders_received"
 ):
     """An admin tool asks for elections. `partitions` is None for all. `timeout_ms`: how long the
-    answer may wait until brokers know the new leaders; 0: not at all."""
+    response may wait until brokers know the new leaders; 0: not at all."""
 
     CLUSTER_OPERATION: ClassVar[str | None] = "Alter"
     CONTROLLER_EVENT: ClassVar[str] = "ReplicaLeaderElection"
@@ -28,13 +28,13 @@ class ElectLeadersReceived(
         return f"{self.election} leader election by request"
 
     def refusal(self, error: int) -> "ElectLeadersResponse":
-        """The answer with the error for each partition that is named."""
+        """The response with the error for each partition that is named."""
         answers = tuple(PartitionResult(*name, error) for name in self.partitions or ())
         return ElectLeadersResponse(self.request, error, answers)
 
 
 class ElectLeadersResponse(Struct, frozen=True, array_like=True, tag="answer_elect_leaders"):
-    """The answer to an `ElectLeadersReceived`, in the order of the request.
+    """The response to an `ElectLeadersReceived`, in the order of the request.
 
     If all partitions were requested, they are sorted, without those that needed no election.
     """

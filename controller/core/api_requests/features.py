@@ -43,12 +43,12 @@ class UpdateFeaturesReceived(
     updates: list[FeatureUpdate]
 
     def refusal(self, error: int) -> "UpdateFeaturesResponse":
-        """The answer without features. As in Kafka, few errors have a message."""
+        """The response without features. As in Kafka, few errors have a message."""
         return UpdateFeaturesResponse(self.request, error, _TEXTS.get(error))
 
 
 class UpdateFeaturesResponse(Struct, frozen=True, array_like=True, tag="answer_update_features"):
-    """The answer to an `UpdateFeaturesReceived`: an error of the whole request, or one for each
+    """The response to an `UpdateFeaturesReceived`: an error of the whole request, or one for each
     feature (`TopicResult.name` is the feature's name)."""
 
     request: int

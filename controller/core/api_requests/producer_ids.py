@@ -18,14 +18,14 @@ class AllocateProducerIdsReceived(
     FENCED_ERROR: ClassVar[int] = UNKNOWN_SERVER_ERROR
 
     def refusal(self, error: int) -> "AllocateProducerIdsResponse":
-        """The answer without a block."""
+        """The response without a block."""
         return AllocateProducerIdsResponse(self.request, error)
 
 
 class AllocateProducerIdsResponse(
     Struct, frozen=True, array_like=True, tag="answer_allocate_producer_ids"
 ):
-    """The answer to an `AllocateProducerIdsReceived`: a block of ids, `start` its first."""
+    """The response to an `AllocateProducerIdsReceived`: a block of ids, `start` its first."""
 
     request: int
     error: int

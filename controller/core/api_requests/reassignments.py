@@ -32,7 +32,7 @@ class AlterPartitionReassignmentsReceived(
     partitions: list[ReassignmentTarget]
 
     def refusal(self, error: int) -> "AlterPartitionReassignmentsResponse":
-        """The answer without partitions. As in Kafka, a client without rights gets its error for
+        """The response without partitions. As in Kafka, a client without rights gets its error for
         each partition, too."""
         if error != CLUSTER_AUTHORIZATION_FAILED:
             return AlterPartitionReassignmentsResponse(self.request, error)
@@ -46,7 +46,7 @@ class AlterPartitionReassignmentsReceived(
 class AlterPartitionReassignmentsResponse(
     Struct, frozen=True, array_like=True, tag="answer_alter_partition_reassignments"
 ):
-    """The answer to an `AlterPartitionReassignmentsReceived`, in the order of the request."""
+    """The response to an `AlterPartitionReassignmentsReceived`, in the order of the request."""
 
     request: int
     error: int
@@ -66,7 +66,7 @@ class ListPartitionReassignmentsReceived(
     partitions: list[tuple[str, int]] | None
 
     def refusal(self, error: int) -> "ListPartitionReassignmentsResponse":
-        """The answer without partitions."""
+        """The response without partitions."""
         return ListPartitionReassignmentsResponse(self.request, error)
 
 
@@ -81,7 +81,7 @@ class OngoingReassignment(Struct, frozen=True, array_like=True, gc=False):
 class ListPartitionReassignmentsResponse(
     Struct, frozen=True, array_like=True, tag="answer_list_partition_reassignments"
 ):
-    """The answer to a `ListPartitionReassignmentsReceived`, sorted by topic and number."""
+    """The response to a `ListPartitionReassignmentsReceived`, sorted by topic and number."""
 
     request: int
     error: int

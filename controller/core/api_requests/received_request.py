@@ -29,12 +29,12 @@ class ReceivedRequest(_FromClient, frozen=True, array_like=True):
     API version.
 
     The class attributes declare how the controller treats an API; their defaults are those of an
-    admin tool's request. Each class also has a method `refusal(error)`: the answer with this error
-    for everything in the request.
+    admin tool's request. Each class also has a method `refusal(error)`: the response with this
+    error for everything in the request.
     """
 
     RULE: ClassVar[str]
-    """The rule of the answer (`Reason.rule`)."""
+    """The rule of the response (`Reason.rule`)."""
     NOT_CONTROLLER_ERROR: ClassVar[int] = NOT_CONTROLLER
     """The error if the daemon is not controller, or if the term ends before the request begins."""
     FENCED_ERROR: ClassVar[int] = NOT_CONTROLLER

@@ -41,7 +41,7 @@ class AlterUserScramCredentialsReceived(
     upsertions: list[ScramUpsertion]
 
     def refusal(self, error: int) -> "AlterUserScramCredentialsResponse":
-        """The answer with the error for each user, sorted by name, without messages."""
+        """The response with the error for each user, sorted by name, without messages."""
         users = {one.user for one in self.deletions} | {one.user for one in self.upsertions}
         refused = tuple(UserResult(user, error) for user in sorted(users))
         return AlterUserScramCredentialsResponse(self.request, refused)
@@ -58,7 +58,7 @@ class UserResult(Struct, frozen=True, array_like=True, gc=False):
 class AlterUserScramCredentialsResponse(
     Struct, frozen=True, array_like=True, tag="answer_alter_user_scram_credentials"
 ):
-    """The answer to an `AlterUserScramCredentialsReceived`: every user once."""
+    """The response to an `AlterUserScramCredentialsReceived`: every user once."""
 
     request: int
     users: tuple[UserResult, ...]

@@ -1,5 +1,5 @@
-"""CreateTopics, CreatePartitions and DeleteTopics (KB 11.8). `timeout_ms` limits how long an answer
-waits for brokers."""
+"""CreateTopics, CreatePartitions and DeleteTopics (KB 11.8). `timeout_ms` limits how long a
+response waits for brokers."""
 
 from typing import ClassVar
 
@@ -51,7 +51,7 @@ class CreateTopicsReceived(
     topics: list[NewTopic]
 
     def refusal(self, error: int) -> "CreateTopicsResponse":
-        """The answer with the error for each topic. As in Kafka, NOT_CONTROLLER has an empty
+        """The response with the error for each topic. As in Kafka, NOT_CONTROLLER has an empty
         message, and other errors have none."""
         text = "" if error == NOT_CONTROLLER else None
         refused = tuple(CreatedTopic(one.name, error, text) for one in self.topics)
@@ -86,8 +86,8 @@ class CreatedTopic(Struct, frozen=True, array_like=True, gc=False):
 
 
 class CreateTopicsResponse(Struct, frozen=True, array_like=True, tag="answer_create_topics"):
-    """The answer to a `CreateTopicsReceived`, in the order of the request. Configurations are those
-    that a controller of `release` returns."""
+    """The response to a `CreateTopicsReceived`, in the order of the request. Configurations are
+    those that a controller of `release` returns."""
 
     request: int
     topics: tuple[CreatedTopic, ...]
@@ -116,7 +116,7 @@ class CreatePartitionsReceived(
     topics: list[NewPartitions]
 
     def refusal(self, error: int) -> "CreatePartitionsResponse":
-        """The answer with the error for each topic, without messages."""
+        """The response with the error for each topic, without messages."""
         names = dict.fromkeys(one.topic for one in self.topics)
         return CreatePartitionsResponse(
             self.request, tuple(TopicResult(name, error) for name in names)
@@ -134,7 +134,7 @@ class TopicResult(Struct, frozen=True, array_like=True, gc=False):
 class CreatePartitionsResponse(
     Struct, frozen=True, array_like=True, tag="answer_create_partitions"
 ):
-    """The answer to a `CreatePartitionsReceived`: every topic name once."""
+    """The response to a `CreatePartitionsReceived`: every topic name once."""
 
     request: int
     topics: tuple[TopicResult, ...]
@@ -159,7 +159,7 @@ class DeleteTopicsReceived(
     topics: list[TopicToDelete]
 
     def refusal(self, error: int) -> "DeleteTopicsResponse":
-        """The answer with the error for each topic."""
+        """The response with the error for each topic."""
         refused = tuple(DeletedTopic(one.name, one.topic_id, error) for one in self.topics)
         return DeleteTopicsResponse(self.request, error, refused)
 
@@ -173,7 +173,7 @@ class DeletedTopic(Struct, frozen=True, array_like=True, gc=False):
 
 
 class DeleteTopicsResponse(Struct, frozen=True, array_like=True, tag="answer_delete_topics"):
-    """The answer to a `DeleteTopicsReceived`, in the order of the request. `error` is that of the
+    """The response to a `DeleteTopicsReceived`, in the order of the request. `error` is that of the
     whole request: INVALID_REQUEST if a topic is named both ways."""
 
     request: int
@@ -185,9 +185,9 @@ WaitingResponse = CreateTopicsResponse | CreatePartitionsResponse | DeleteTopics
 
 
 class WaitingRequest(Struct, array_like=True):
-    """A request whose answer waits for leaders of partitions, or for the deletion of topics.
+    """A request whose response waits for leaders of partitions, or for the deletion of topics.
 
-    `answer` is the answer when everything is done. Finished items are removed from the end of the
+    `answer` is the response when everything is done. Finished items are removed from the end of the
     lists.
     """
 

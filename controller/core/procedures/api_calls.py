@@ -1,4 +1,4 @@
-"""Calls the procedure of each API request. Every request gets exactly one answer, also after an
+"""Calls the procedure of each API request. Every request gets exactly one response, also after an
 error.
 """
 
@@ -48,7 +48,7 @@ async def process_request(controller: Controller, call: ApiCall) -> None:
     """Handle a request. An error that its procedure does not handle is answered as Kafka answers
     it.
 
-    Raises ControllerMovedError for a fencing error, after the answer. Kafka does not raise it for
+    Raises ControllerMovedError for a fencing error, after the response. Kafka does not raise it for
     AlterPartition and ControlledShutdown (KB 1.3.5).
     """
     request = call.request
@@ -77,7 +77,7 @@ async def process_request(controller: Controller, call: ApiCall) -> None:
         for one in call.requests:
             send_response(controller, one.refusal(UNKNOWN_SERVER_ERROR), f"{name} failed")
     for partition in reversed(controller.order.partitions(changed)):
-        # It is the next event: an end of the session in it must not change the answer.
+        # It is the next event: an end of the session in it must not change the response.
         if partition in controller.context.reassigning:
             controller.enqueue_first(PartitionReassignmentIsrChange(*partition.key))
 

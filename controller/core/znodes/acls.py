@@ -20,7 +20,7 @@ TOPIC: Final = "Topic"
 CLUSTER: Final = "Cluster"
 ACL_RESOURCE_TYPES: Final = (TOPIC, CLUSTER)
 """The types that the controller needs, as paths have them. Groups, transactional ids, users and
-delegation tokens are the business of brokers."""
+delegation tokens are handled by brokers."""
 
 _LITERAL: Final = "LITERAL"
 _PREFIXED: Final = "PREFIXED"

@@ -21,7 +21,7 @@ _DOES_NOT_JOIN: Final = "does_not_join"
 
 
 def check_lag(broker: Broker) -> None:
-    """The timer fired: have the ISRs without lagging followers written; go on while leader."""
+    """The timer fired: have the ISRs without lagging followers written; continue while leader."""
     broker.timers.pop(ISR_TIMER, None)
     led = broker.led_partitions()
     for partition in led:
@@ -104,7 +104,7 @@ def _keep_out(broker: Broker, partition: Partition, replica: int, unmet: UnmetCo
     path = unmet.condition.path
     partition.joining = ()
     is_earlier = broker.configuration.rules <= THIRD_RULES
-    # The leader may have ended meanwhile.
+    # The leadership may have ended.
     if replica in partition.ar:
         partition.ar[replica].leo = UNKNOWN_LEO
         if not is_earlier and unmet.code in (BAD_VERSION, NO_NODE):

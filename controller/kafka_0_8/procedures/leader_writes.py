@@ -72,8 +72,8 @@ async def set_as_leader(
     conditions: Sequence[Check] = (),
 ) -> int | UnmetCondition:
     """Set the ISR znode in this leadership. Returns OK; NO_AUTH if an ACL does not allow it, which
-    ends no leadership; the first of the conditions that is not met; otherwise BAD_VERSION. A lost
-    reply is settled (X-03)."""
+    ends no leadership; the first of the conditions that is not met; otherwise BAD_VERSION. If the
+    reply was lost, reads determine the outcome (X-03)."""
     while True:
         *checked, error = await write_as_leader(broker, partition, [*conditions, change], reason)
         if error == RUNTIME_INCONSISTENCY:
@@ -86,7 +86,7 @@ async def set_as_leader(
             return OK if error == OK else BAD_VERSION
         partition.epoch_version = None
         paths = [*_paths(partition), change.path]
-        found = await read_latest(broker, paths, rules.SETTLE)
+        found = await read_latest(broker, paths, rules.LOST_REPLY)
         if not _shows_leader(broker, partition, found) or found.errors[_ISR] != OK:
             return BAD_VERSION
         if found.versions[_ISR] != change.version:

@@ -40,7 +40,7 @@ from controller.kafka_0_8.triggers import LeaderChanged, PartitionsReassigned
 from controller.kafka_0_8.znodes import Isr, StateChange
 
 _UNUSABLE: Final = "unusable_reassignment"
-"""The code of notices about reassignments that cannot begin or go on."""
+"""The code of notices about reassignments that cannot begin or continue."""
 
 
 async def read_reassignments(broker: Broker, rule: str) -> None:
@@ -174,7 +174,7 @@ async def complete_if_caught_up(broker: Broker, partition: Partition) -> None:
     removed = await _with_queue(broker, [one for one in partition.ar if one not in rar], rule)
     isr = znodes.write_isr(Isr(rar, partition.epoch))
     replicas = znodes.write_brokers(rar)
-    # An administrator may have replaced the reassignment meanwhile.
+    # An administrator may have replaced the reassignment.
     is_earlier = broker.configuration.rules <= SECOND_RULES
     version = ANY_VERSION if is_earlier else partition.rar_version
     operations: list[WriteOperation] = [
@@ -217,7 +217,7 @@ async def _write(
 ) -> bool:
     """One transaction of this leadership. If it was refused or its reply was lost, the result is
     False, and ZooKeeper is read again as at the beginning of the leadership. If only the
-    reassignment was replaced or deleted, the leadership goes on, and that is read again."""
+    reassignment was replaced or deleted, the leadership continues, and that is read again."""
     if broker.configuration.rules == FIRST_RULES:
         errors = await write_atomically(broker, operations, Reason(rule))
     else:

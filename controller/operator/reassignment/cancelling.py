@@ -240,7 +240,7 @@ async def remove_cancel(
     waiting = {*state.znodes.pending.entries, *state.znodes.extra.entries, *requested} - replaced
     if replaced:
         report.warn(
-            f"{format_partitions(sorted(replaced))}: not rolled back yet; the rollback goes on, "
+            f"{format_partitions(sorted(replaced))}: not rolled back yet; the rollback continues, "
             f"and the entry of {REASSIGN_PARTITIONS_EXTRA} begins afterwards"
         )
     if waiting:

@@ -49,7 +49,7 @@ TRIES_MAX: Final = 20
 """Attempts at a conditional write while another writer keeps changing the znode."""
 
 ZOOKEEPER_MS: Final = 15_000
-"""Time limit for a session, and for each answer."""
+"""Time limit for a session, and for each response."""
 
 _OVERTAKEN: Final = (BAD_VERSION, NODE_EXISTS, NO_NODE)
 _BROKERS: Final = "brokers"

@@ -188,7 +188,7 @@ async def why_throttles_remain(cluster: ClusterConnection, state: ClusterState) 
     return ""
 
 
-async def settle_throttles(
+async def clear_throttles_after_rollback(
     cluster: ClusterConnection, report: ProgressReport, origins: Targets
 ) -> None:
     """Clear the throttles after a cancellation that restores `origins`, if the rollback ends within

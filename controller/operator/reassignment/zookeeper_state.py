@@ -45,7 +45,7 @@ from controller.operator.reassignment.cluster_state import (
 from controller.operator.reassignment.documents import Partition
 from controller.operator.reassignment.errors import ReassignmentRefused
 from controller.operator.reassignment.throttle_configs import brokers_of_throttled_replicas
-from controller.operator.zookeeper_client import Znode, ZooKeeperClient
+from controller.operator.zookeeper_client import ExistingZnode, ZooKeeperClient
 
 _SINGLE = (
     znodes.CONTROLLER,
@@ -245,7 +245,9 @@ async def _requests(
     return found, unreadable
 
 
-def _submitted_entries(path: str, znode: Znode | None) -> tuple[SubmittedEntries, dict[str, str]]:
+def _submitted_entries(
+    path: str, znode: ExistingZnode | None
+) -> tuple[SubmittedEntries, dict[str, str]]:
     """The entries of a znode; by its path, why they cannot be read."""
     if znode is None:
         return SubmittedEntries(), {}
@@ -255,7 +257,7 @@ def _submitted_entries(path: str, znode: Znode | None) -> tuple[SubmittedEntries
         return SubmittedEntries({}, znode.version), {path: str(error)}
 
 
-def _controller(znode: Znode | None, brokers: dict[int, Broker]) -> CurrentController:
+def _controller(znode: ExistingZnode | None, brokers: dict[int, Broker]) -> CurrentController:
     """The controller. A stock controller is a registered broker; refold never registers
     (docs/observations.md#the-controller-role)."""
     holder = znodes.read_controller(znode.data) if znode else None

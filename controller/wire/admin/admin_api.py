@@ -1,5 +1,5 @@
 """How an API for admin tools is declared: its versions, how its requests are decoded and its
-answers encoded."""
+responses encoded."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -64,7 +64,7 @@ def _alter_fields(
 def _decode_list(
     body: RequestBody, version: int, request: int
 ) -> ListPartitionReassignmentsReceived:
-    body.int32()  # The timeout: the answer does not wait.
+    body.int32()  # The timeout: the response does not wait.
     return ListPartitionReassignmentsReceived(request, version, read_partitions(body))
 
 

@@ -154,7 +154,7 @@ def _create_partitions_fields(
 def named_results(
     builder: ResponseBuilder, entity: str, name: str, answers: tuple[TopicResult, ...]
 ) -> tuple[Any, ...]:
-    """One entity with error code and message for each answer; `name` is the field of its name."""
+    """One entity with error code and message for each response; `name` is the field of its name."""
     return tuple(
         builder.make(
             entity,

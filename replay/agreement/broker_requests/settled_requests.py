@@ -1,4 +1,4 @@
-"""The requests of a term that need no further comparison, while the term goes on."""
+"""The requests of a term that need no further comparison, while the term continues."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final

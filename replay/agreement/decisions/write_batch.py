@@ -114,14 +114,16 @@ class WriteBatch:
         if decision.error:
             refused = self._refused_writes(decision, since_zxid)
             for place, error in refused.items():
-                self._settle(place, error, -1)
+                self._set_outcome(place, error, -1)
             return [] if refused else None
         found = self._matching_writes(decision)
         if found is None:
             return None
         claimed, differences = found
         for place, (_, stock) in zip(claimed, decision.operations, strict=True):
-            self._settle(place, operations.OK, stock.version if isinstance(stock, SetData) else 0)
+            self._set_outcome(
+                place, operations.OK, stock.version if isinstance(stock, SetData) else 0
+            )
             self._done.append(place)
         return differences if claimed else None
 
@@ -149,7 +151,7 @@ class WriteBatch:
             return False
         self._done.remove(place)
         if not self._is_atomic:
-            self._settle(place, decision.error, -1)
+            self._set_outcome(place, decision.error, -1)
         return True
 
     def _repeated_place(self, decision: StockDecision) -> int | None:
@@ -168,7 +170,7 @@ class WriteBatch:
         if self._is_atomic:
             # Kafka did not take part in this election, because another broker was faster.
             for place in self._open:
-                self._settle(place, RUNTIME_INCONSISTENCY if place else NODE_EXISTS, -1)
+                self._set_outcome(place, RUNTIME_INCONSISTENCY if place else NODE_EXISTS, -1)
             return []
         skipped: list[SkippedWrite] = []
         for place in self._open:
@@ -179,7 +181,7 @@ class WriteBatch:
                 error = FENCED
             elif not note_later(write) and place not in self._without_effect:
                 skipped.append(SkippedWrite(write, error))
-            self._settle(place, error, -1 if error else version_after(write, self._view))
+            self._set_outcome(place, error, -1 if error else version_after(write, self._view))
         return skipped
 
     def _matching_writes(self, decision: StockDecision) -> tuple[list[int], list[str]] | None:
@@ -228,5 +230,5 @@ class WriteBatch:
                 return place
         return None
 
-    def _settle(self, place: int, error: int, version: int) -> None:
+    def _set_outcome(self, place: int, error: int, version: int) -> None:
         self._errors[place], self._versions[place] = error, version

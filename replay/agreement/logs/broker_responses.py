@@ -1,4 +1,4 @@
-"""Brokers' answers to a controller's requests, from state-change.log or the brokers' request
+"""Brokers' responses to a controller's requests, from state-change.log or the brokers' request
 logs."""
 
 import re
@@ -21,7 +21,7 @@ _ERROR: Final = re.compile(r"partitionIndex=(\d+), errorCode=(\d+)")
 
 
 class Response(NamedTuple):
-    """A broker's answer to its first unanswered request of a kind.
+    """A broker's response to its first unanswered request of a kind.
 
     With a `broker_epoch`, the request was sent to the run of the broker with that epoch.
     """
@@ -34,7 +34,7 @@ class Response(NamedTuple):
 
 
 def response_of_line(logged: StateChangeLogged) -> Response | None:
-    """The answer that a line reports; None if the line cannot be parsed."""
+    """The response that a line reports; None if the line cannot be parsed."""
     found = _LINE.search(logged.text)
     if found is None:
         return None
@@ -81,7 +81,7 @@ _request_decoder: Final = msgspec.json.Decoder(_Request)
 
 
 def response_of_request(served: RequestServed) -> tuple[int, Response] | None:
-    """The controller epoch of a controller's request, and the answer; None for other requests."""
+    """The controller epoch of a controller's request, and the response; None for other requests."""
     if served.api not in CONTROLLER_APIS:
         return None
     try:

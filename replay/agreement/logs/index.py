@@ -58,7 +58,7 @@ from replay.znode_tree.paths import below
 from replay.znode_view import ZnodeView
 
 LINE_MS: Final = 20
-"""The line of a request comes at most this long after its answer, by the clock of one machine."""
+"""The line of a request comes at most this long after its response, by the clock of one machine."""
 _TOGETHER_MS: Final = 50
 """Writes that were sent at once are at most this far apart."""
 _NS: Final = 1_000_000
@@ -98,7 +98,7 @@ class BrokerLogIndex:
         self.state_changes_of: set[tuple[int, int]] = set()
         """Broker and epoch of each term whose requests are in state-change.log."""
         self.answers_of: set[tuple[int, int]] = set()
-        """Broker and epoch of each term whose answers from brokers are in state-change.log."""
+        """Broker and epoch of each term whose responses from brokers are in state-change.log."""
         self.request_logs_of: set[int] = set()
         """Brokers with a request log."""
         self.request_coverage = RequestLogCoverage()
@@ -277,7 +277,7 @@ class BrokerLogIndex:
             yield broker
 
     def stopping_soon(self, time_ms: int) -> list[int]:
-        """Brokers whose logs have the answer to a StopReplica just after a time."""
+        """Brokers whose logs have the response to a StopReplica just after a time."""
         return [
             broker
             for broker, times in self._stopped_ms.items()

@@ -58,7 +58,7 @@ def _is_one_request(before: Sequence[tuple[str, int]], found: RequestInferred) -
 
 def _are_together(before: Transaction, after: Transaction) -> bool:
     """Whether two writes were sent together. Two requests of a leader never have the same time: it
-    sends the next one after the answer to the first."""
+    sends the next one after the response to the first."""
     if before.session != after.session:
         return False
     return after.cxid == before.cxid + 1 or after.time_ms == before.time_ms

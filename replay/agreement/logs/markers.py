@@ -51,8 +51,8 @@ class LogMarker(Struct, frozen=True):
 
     `event` is Kafka's name of the event, `text` the line. `brokers`, `partitions`, `topics` and
     `deleted_topics` are those that the line names. `error`, and `failed` by partition, are the
-    error codes of a broker's answer. If not `is_first`, the line follows another marker of the same
-    event in a log at level DEBUG.
+    error codes of a broker's response. If not `is_first`, the line follows another marker of the
+    same event in a log at level DEBUG.
     """
 
     event: str

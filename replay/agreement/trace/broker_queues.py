@@ -54,7 +54,7 @@ class BrokerQueues(Checkpointed):
         return any(APIS[type(one.request)] == api for one in self._queues.get(broker, ()))
 
     def is_for_other_run(self, broker: int, broker_epoch: int) -> bool:
-        """Whether an answer with this broker epoch belongs to another run of the broker.
+        """Whether a response with this broker epoch belongs to another run of the broker.
 
         A broker that was paused answers earlier requests after it has registered again.
         """
@@ -64,14 +64,14 @@ class BrokerQueues(Checkpointed):
         return queue[0].request.broker_epoch != broker_epoch
 
     def take_known(self, broker: int, api: str) -> bool:
-        """Whether another log has already reported this answer; True only once."""
+        """Whether another log has already reported this response; True only once."""
         if (broker, api) not in self._answered_early:
             return False
         self._answered_early.remove((broker, api))
         return True
 
     def answer(self, broker: int, api: str, error: int, failed: Failed) -> BrokerResponded | None:
-        """The answer to the first request of this kind. The requests before it count as
+        """The response to the first request of this kind. The requests before it count as
         answered."""
         queue = self._queues.get(broker)
         while queue and self.has(broker, api):
@@ -83,7 +83,7 @@ class BrokerQueues(Checkpointed):
     def answer_deletion(
         self, broker: int, topics: set[str], error: int = NONE, failed: Failed = ()
     ) -> BrokerResponded | None:
-        """The answer to a request that deletes replicas of these topics.
+        """The response to a request that deletes replicas of these topics.
 
         controller.log reports it before other logs do. It does not report deletions of replicas by
         a reassignment.

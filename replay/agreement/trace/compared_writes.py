@@ -74,7 +74,7 @@ class ComparedWrites(Checkpointed):
         return list(write_differences(early.write, stock, path))
 
     def skip_batch(self) -> None:
-        """Go on as the controller did, without the writes that are not settled."""
+        """Continue as the controller did, without the writes that are not settled."""
         assert self._fold.batch is not None, "no batch is open"
         following = self.next_paths()
         since = self._fold.waiting
@@ -98,7 +98,7 @@ class ComparedWrites(Checkpointed):
         return judge_decision(decision, self._position, differences, verdict)
 
     def add(self, judgement: Judgement, decision: StockDecision) -> None:
-        """Add a judgement; the fold goes on from what Kafka wrote."""
+        """Add a judgement; the fold continues from what Kafka wrote."""
         self.judgements.append(judgement)
         if judgement.verdict in ("missing", "differs"):
             self._to_adopt += decision.operations

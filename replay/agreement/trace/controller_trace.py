@@ -120,7 +120,7 @@ class ControllerTrace(Checkpointed):
         self._delivered: WriteBatch | None = None
         self._begun: Trigger | None = None
         self._is_in_request = False
-        """Whether the last write belongs to a reassignment request that may go on."""
+        """Whether the last write belongs to a reassignment request that may continue."""
         self.checkpoint: Checkpoint | None = None
 
     @property
@@ -166,14 +166,14 @@ class ControllerTrace(Checkpointed):
         if queues.is_for_other_run(broker, broker_epoch) or queues.take_known(broker, api):
             return
         while not queues.has(broker, api) and self.fold.read is not None:
-            # The request was sent before its answer.
+            # The request was sent before its response.
             self.fold.answer()
         if (found := queues.answer(broker, api, error, failed)) is not None:
             self.fold.take_answer(found)
             self._collect()
 
     def kafka_sent(self, stock: SentRequest) -> None:
-        """The controller has sent a request: go on until the fold has, or until it waits for a
+        """The controller has sent a request: continue until the fold has, or until it waits for a
         write.
 
         A controller reports failed log directories before it writes; the last event before the
@@ -211,7 +211,7 @@ class ControllerTrace(Checkpointed):
     # The progress of the controller ---------------------------------------------------------------
 
     def decide(self, decision: StockDecision, overlay: Overlay = _NO_OVERLAY) -> None:
-        """Go on until the fold has made this decision, too, or cannot have."""
+        """Continue until the fold has made this decision, too, or cannot have."""
         is_gone = decision.what == "refused" and decision.error == NO_NODE
         self.fold.overlay = self._view.deleted_since(self._mark_zxid) if is_gone else overlay
         if decision.what == "fenced" and self.fold.is_failing_over:
@@ -292,7 +292,7 @@ class ControllerTrace(Checkpointed):
             self._process_now([one for one in self._pending if isinstance(one, ConfigChange)])
         trigger = self._pending.event_of(marker, self.fold.now_ms)
         if trigger is None and marker.event == "TopicDeletionStopReplicaResponseReceived":
-            # The line reports an answer that no other log has reported yet.
+            # The line reports a response that no other log has reported yet.
             self._finish()
             self.fold.take_deletion_answers(marker)
             self._collect()
@@ -352,7 +352,7 @@ class ControllerTrace(Checkpointed):
         if (early := self.ahead.claim_early_write(decision)) is not None:
             return self.compared.judge(decision, early)
         while True:
-            self.ahead.go_on()
+            self.ahead.deliver_before_early_writes()
             if self.fold.batch is not None:
                 differences = self.fold.batch.claim(decision, self._mark_zxid)
                 if differences is not None:

@@ -7,7 +7,7 @@ from controller.core.triggers import ApiCall, AutoPreferredReplicaLeaderElection
 from replay.checkpoint import Checkpointed
 
 FoldInput = ApiCall | AutoPreferredReplicaLeaderElection | BrokerResponded | TopicIdsDrawn
-"""An API request, a timer, a broker's answer, or the topic ids that Kafka drew."""
+"""An API request, a timer, a broker's response, or the topic ids that Kafka drew."""
 
 
 class FoldInputs(Checkpointed):

@@ -78,7 +78,7 @@ class InferredTriggers(Checkpointed):
         return next(self._remaining, None)
 
     def answer(self) -> None:
-        """Answer requests for brokers whose answers are in no log."""
+        """Answer requests for brokers whose responses are in no log."""
         while not self._are_answers_logged:
             if not self._take(self._fold.queues.answer_sent_by(self._is_done, self._with_logs)):
                 return

@@ -383,7 +383,7 @@ class PendingEvents(Checkpointed):
                     return
 
     def _ends_deletion(self, trigger: Trigger) -> bool:
-        """Whether this answer is from the last broker to delete its replicas of a topic."""
+        """Whether this response is from the last broker to delete its replicas of a topic."""
         if not isinstance(trigger, TopicDeletionStopReplicaResponseReceived):
             return False
         context = self._controller.context

@@ -55,9 +55,9 @@ from replay.subjects import subject_of
 from replay.znode_tree.tree import Znode
 from replay.znode_view import (
     READS,
+    ControllerWatches,
     Overlay,
     Read,
-    Watches,
     ZnodeView,
     paths_of,
 )
@@ -79,7 +79,7 @@ class WaitStart(NamedTuple):
 class ShadowFold(Checkpointed):
     """The fold of one session of a broker.
 
-    It waits for at most one thing: an answer to `read`, or the outcome of `batch`. `sent` has its
+    It waits for at most one thing: a reply to `read`, or the outcome of `batch`. `sent` has its
     requests to brokers, `inputs` its other inputs. `event` and `rule` are the controller event and
     the rule that it is processing, since record `since`; `step` is the beginning of that event, or
     the last read for it.
@@ -130,7 +130,7 @@ class ShadowFold(Checkpointed):
         self._sent_counts: Counter[tuple[str, int]] = Counter()
         self._kafka_counts: Counter[tuple[str, int]] = Counter()
         self.controller = self._fold.controller
-        self.watches = Watches()
+        self.watches = ControllerWatches()
         self.queues = BrokerQueues()
         self.sent: list[SentRequest] = []
         self.fenced: list[ZnodesWritten] = []
@@ -149,7 +149,7 @@ class ShadowFold(Checkpointed):
         self.zxid = 0
         """The last transaction that the log has reached."""
         self.waiting = WaitStart(0, 0, 0)
-        """Since when it waits for the answer to its last read or the outcome of its last batch."""
+        """Since when it waits for the reply to its last read or the outcome of its last batch."""
 
     @property
     def cause(self) -> FoldCause:
@@ -290,7 +290,7 @@ class ShadowFold(Checkpointed):
         self.listed = None
 
     def catch_up(self, stock: SentRequest) -> None:
-        """Kafka has sent a request: go on until the fold has, or until it waits for a write."""
+        """Kafka has sent a request: continue until the fold has, or until it waits for a write."""
         self._kafka_counts[stock.kind, stock.broker] += 1
         self.read_until_sent(stock)
 

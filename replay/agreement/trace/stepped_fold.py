@@ -34,7 +34,7 @@ class SteppedFold(Fold, Checkpointed):
 
     @property
     def queued(self) -> list[Trigger]:
-        """The events that procedures and brokers' answers have queued so far, in order."""
+        """The events that procedures and brokers' responses have queued so far, in order."""
         return list(self.controller.triggers)
 
     @property

@@ -18,7 +18,7 @@ EXPIRY_MS: Final = 4_000
 def unmatched_decisions(
     trace: ControllerTrace, last_transaction: int, until_ms: int | None = None
 ) -> list[Judgement]:
-    """The decisions for whose writes by the controller the fold waits. The fold goes on without
+    """The decisions for whose writes by the controller the fold waits. The fold continues without
     these writes.
 
     `last_transaction` is the record of the last transaction by now. `until_ms`: only if the fold

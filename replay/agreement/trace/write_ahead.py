@@ -2,7 +2,7 @@
 
 Kafka sends the writes of a batch in the order of a hash map. A fold that sends them one by one, in
 another order, waits for a write that Kafka makes later. It then receives the outcome early, so that
-it makes its next write. It goes on after the last write when Kafka has made all of them.
+it makes its next write. It continues after the last write when Kafka has made all of them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ class WriteAhead(Checkpointed):
 
     def claim_early_write(self, decision: StockDecision) -> list[str] | None:
         """The differences of a decision that the fold made earlier than Kafka; None for others.
-        After the last early write the fold goes on."""
+        After the last early write the fold continues."""
         differences = self._compared.claim_early_write(decision)
         if differences is not None and self._early:
             for path, _ in decision.operations:
@@ -61,7 +61,7 @@ class WriteAhead(Checkpointed):
             self._fold.fenced += self._early.values()
             self._early = {}
 
-    def go_on(self) -> None:
+    def deliver_before_early_writes(self) -> None:
         """Return the outcome of a settled batch after all, because Kafka makes another write
         before the early ones."""
         if self._early:
@@ -84,9 +84,9 @@ class WriteAhead(Checkpointed):
         return batch is not None and batch.claim_repeated(decision)
 
     def all_paths(self) -> Sequence[str]:
-        """The paths of all the writes of the rule. The fold makes them, so the trace cannot go on
-        from here, but goes back to a checkpoint or ends."""
-        self.go_on()
+        """The paths of all the writes of the rule. The fold makes them, so the trace cannot
+        continue from here, but goes back to a checkpoint or ends."""
+        self.deliver_before_early_writes()
         if self._is_allowed:
             for _ in self._following():
                 pass

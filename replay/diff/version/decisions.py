@@ -1,5 +1,5 @@
-"""Defines what a decision is: a write, a request to a broker, a channel, an answer, a timer, or the
-failure of a controller event.
+"""Defines what a decision is: a write, a request to a broker, a channel, a response, a timer, or
+the failure of a controller event.
 
 Reads, probes, random draws and other notices are not decisions, because a version may change how it
 finds out what to do. Each write of a batch is a separate decision.

@@ -23,7 +23,7 @@ from replay.diff.version.log_znodes import LogZnodes, is_same
 from replay.diff.version.recorded_history import watch, znode_of
 from replay.subjects import paths_of_command
 from replay.world.outcomes import ZooKeeperOutcome, carry_out
-from replay.world.watches import Change, Watches
+from replay.world.watches import Change, ServerWatches
 from replay.world.zookeeper import ZooKeeper
 from replay.znode_tree.paths import ROOT, name_of, parent_of
 from replay.znode_tree.tree import Znode
@@ -37,7 +37,7 @@ class DivergedZooKeeper:
     `unknown` are requested znodes that the log never shows, `early` those that it shows only later.
     """
 
-    def __init__(self, log: LogZnodes, seq: int, session: int, watches: Watches) -> None:
+    def __init__(self, log: LogZnodes, seq: int, session: int, watches: ServerWatches) -> None:
         self.seq = seq
         self.session = session
         self.unknown: dict[str, None] = {}

@@ -51,7 +51,7 @@ def fold_imported(
     assumptions = Assumptions(any_batches=True)
     folds = shadow_folds(reader, ShadowObserver, settings, progress, assumptions=assumptions)
     for number, found in enumerate(folds):
-        result.go_on(result_of(found.agreement, str(reader.path)))
+        result.add_range(result_of(found.agreement, str(reader.path)))
         for trace, observer in found.sessions:
             _write_rest(trace, observer)
         sessions = {trace.session: observer for trace, observer in found.sessions}
@@ -107,8 +107,8 @@ class _FoldedRange(Struct, frozen=True):
 
 def _agreement_summary(result: AgreementResult) -> AgreementSummary:
     both = DetailedTally()
-    both.go_on_with(result)
-    both.go_on_with(result.requests)
+    both.add_counts(result)
+    both.add_counts(result.requests)
     return AgreementSummary(
         both.decisions,
         both.agreed,

@@ -42,7 +42,7 @@ from controller.core.events import (
 from controller.core.operations import NO_NODE, OK, Create, Delete, SetData, WriteOperation
 from eventstore.records import CommandRecord
 from replay.diff.version.log_znodes import LogZnodes
-from replay.world.watches import Watches
+from replay.world.watches import ServerWatches
 from replay.znode_tree.paths import parent_of
 from replay.znode_tree.tree import Znode
 
@@ -67,7 +67,7 @@ class RecordedHistory:
         self.session_when_left = 0
         self.pending_when_left: dict[CommandId, Command] = {}
         self.timers_when_left: dict[str, None] = {}
-        self.watches = Watches()
+        self.watches = ServerWatches()
         self.own_watches: dict[int, Place] = {}
         """Watches that fired because of writes of the log's controller, by event."""
         self.accepted: dict[tuple[int, str, int], bool] = {}
@@ -216,7 +216,7 @@ class RecordedHistory:
                     pass
 
 
-def watch(watches: Watches, session: int, command: Command) -> None:
+def watch(watches: ServerWatches, session: int, command: Command) -> None:
     """Set the watches of a command."""
     match command:
         case ReadZnodes(paths=paths, watch=True) | ReadStats(paths=paths, watch=True):

@@ -88,7 +88,7 @@ class FaultMaker:
 
     def _end(self) -> int | None:
         """How long a broker stays down, in milliseconds; None: to the end of the run. Operations
-        that need such a broker must wait, and all others must go on without it."""
+        that need such a broker must wait, and all others must continue without it."""
         return None if self._numbers.chance(_NEVER_PERCENT) else self._duration()
 
     def draw_focus(self) -> None:

@@ -16,7 +16,7 @@
 - an outdated standby: it is cut off while something changes, and then gets the role
 - a kept cancellation: a reassignment waits for it, and the controller loses the role
 - blocks of producer ids: a broker writes one while the controller writes another
-- old answers: all servers lag, and each controller loses the reply to a write
+- old replies: all servers lag, and each controller loses the reply to a write
 - late requests: a broker asks the controller, restarts, and the request arrives afterwards
 - failed logs: a notification arrives while the controller handles another one
 - two writers: a client writes a znode of reassignments while the controller writes it, too

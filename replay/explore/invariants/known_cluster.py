@@ -30,7 +30,7 @@ class KnownTopic:
     `id`: the last one that was written; `has_id`: whether the znode has it now. `has_lost_id`: a
     tool removed its id, and a controller that did not know it drew another one (race R29). Nothing
     can repair such a topic. `by_tools`: the partitions whose assignment a tool has changed since a
-    controller wrote it; the controller goes on with the one that it knows.
+    controller wrote it; the controller continues with the one that it knows.
     """
 
     __slots__ = ("assignments", "by_tools", "czxid", "has_id", "has_lost_id", "id", "name")
@@ -302,7 +302,7 @@ class KnownCluster(ProcessQueries):
         return self.is_cancelling() or (requests is not None and requests.is_cancelled)
 
     def waits(self, broker: int, name: Name) -> bool:
-        """Whether a reassignment that adds this replica may not go on: /admin/reassign_cancel
+        """Whether a reassignment that adds this replica may not continue: /admin/reassign_cancel
         exists (KB 14.2.3)."""
         assignment = self.assignment(name)
         return assignment is not None and broker in assignment.adding and self.is_cancelling()

@@ -78,7 +78,7 @@ class ProceduresEnded(Recovery):
 
 
 class RequestsAnswered(Recovery):
-    """Source: KB 11; a client or broker that gets no answer waits for its request timeout."""
+    """Source: KB 11; a client or broker that gets no response waits for its request timeout."""
 
     NAME: ClassVar[str] = "requests-answered"
     STATEMENT: ClassVar[str] = (
@@ -151,7 +151,7 @@ class PreferredLeaders(Recovery):
         "within leader.imbalance.per.broker.percentage. The imbalance is the share of its "
         "preferred partitions that a broker does not lead, although it is live and in their ISRs. "
         "Partitions whose assignment a tool has changed in the topic's znode do not count: the "
-        "controller goes on with the one that it knows."
+        "controller continues with the one that it knows."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True

@@ -18,7 +18,7 @@ _ENTRIES = (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA)
 
 
 class AnsweredOnce(Invariant):
-    """Source: KB 11. `requests-answered` holds that the answer comes."""
+    """Source: KB 11. `requests-answered` holds that the response comes."""
 
     NAME: ClassVar[str] = "answered-once"
     STATEMENT: ClassVar[str] = (

@@ -1,4 +1,4 @@
-"""Parses state-change.log: a controller's requests, the answers to them, and state changes.
+"""Parses state-change.log: a controller's requests, the responses to them, and state changes.
 
 Brokers log what they do for a request into the same file; those lines are skipped. A controller's
 lines without an epoch are about refused requests and failed log directories.

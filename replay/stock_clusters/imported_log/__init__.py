@@ -6,7 +6,7 @@
 - `api_requests` parses requests of a broker's request log
 
 A *recorded* log has the inputs and decisions of refold's controller. An imported log has a state of
-ZooKeeper and each transaction after it, so ZooKeeper's answer to any read can be computed.
+ZooKeeper and each transaction after it, so ZooKeeper's reply to any read can be computed.
 Decisions of the cluster's controller are `observed`. `refold import` makes such logs
 (replay.stock_clusters.imports). Their log kind is "world-backed".
 """

@@ -291,7 +291,7 @@ class FollowedImport:
             return
         if isinstance(one, Gap):
             self._begin()
-            self._builder.gap(one, self._last_ms)
+            self._builder.add_gap(one, self._last_ms)
             return
         self._first_ms = one.time_ms if self._first_ms is None else self._first_ms
         self._begin()

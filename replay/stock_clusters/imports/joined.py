@@ -275,8 +275,8 @@ def _cut_notes(contributions: Sequence[Contribution], last: int) -> list[str]:
 
 
 class _JoinedLines:
-    """The lines of the brokers' logs of all captures. A line that several captures have counts
-    once, or as often as in the capture that has it most often."""
+    """The lines of the brokers' logs of all captures. If several captures contain a line, the
+    highest count in one capture is used."""
 
     def __init__(self, opened: Sequence[BrokerLogs], stored: Sequence[StoredSource]) -> None:
         self._opened = opened
@@ -292,7 +292,7 @@ class _JoinedLines:
 
     @property
     def torn(self) -> list[TornLog]:
-        """Empty if there are several captures: a later one may go on."""
+        """Empty if there are several captures: a later one may continue."""
         captures = len(self._opened) + len(self._stored)
         return self._opened[0].torn if self._opened and captures == 1 else []
 

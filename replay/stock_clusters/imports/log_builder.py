@@ -67,7 +67,7 @@ class LogBuilder:
     ) -> None:
         """Write transactions and lines of brokers' logs, in the order of time."""
         if resuming.gap is not None:
-            self.gap(resuming.gap, self._last_ms)
+            self.add_gap(resuming.gap, self._last_ms)
         merged: Iterator[Transaction | LoggedEvent] = merge(
             transactions, logged, key=attrgetter("time_ms")
         )
@@ -75,7 +75,7 @@ class LogBuilder:
             if isinstance(one, Transaction):
                 for met in resuming.before(one):
                     if isinstance(met, Gap):
-                        self.gap(met, one.time_ms)
+                        self.add_gap(met, one.time_ms)
                     else:
                         self._resume(met, one.time_ms)
                 self.transaction(one, resuming.file)
@@ -115,7 +115,7 @@ class LogBuilder:
         self._state.apply(transaction)
         self.digests.after(transaction, file)
 
-    def gap(self, gap: Gap, time_ms: int) -> None:
+    def add_gap(self, gap: Gap, time_ms: int) -> None:
         """Write that transactions are missing."""
         missing = TransactionsMissing(gap.after, gap.before)
         self.versions.is_known = self.digests.is_known = False

@@ -6,7 +6,7 @@
 
 A server appends to its last file and begins the next one after a snapshot or a restart. It may be
 in the middle of a record: an incomplete record is read again later. A file stays open while it is
-read, so it can be purged meanwhile.
+read, so a purge during the reading does no harm.
 """
 
 from collections.abc import Iterator

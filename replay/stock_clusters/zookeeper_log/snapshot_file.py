@@ -1,6 +1,6 @@
 """Reads one snapshot: sessions, ACLs, znodes with parents first, checksums (FileSnap, DataTree).
 
-A server goes on writing while it takes a snapshot, so the snapshot is fuzzy: it includes all
+A server continues writing while it takes a snapshot, so the snapshot is fuzzy: it includes all
 transactions up to the zxid in its name, and some later ones.
 """
 

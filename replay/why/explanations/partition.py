@@ -164,7 +164,7 @@ def _explain_offline(history: FactHistory, view: PartitionView, changes: list[St
         rivals = passed_over_in_words(failed.passed_over)
         head += f"; no replica could lead at event {failed.seq}: {rivals}"
     else:
-        rivals = enumeration(_now(history, view, one) for one in view.replicas)
+        rivals = enumeration(_replica_text(history, view, one) for one in view.replicas)
         head += f"; of its replicas {rivals}"
     return f"{head}. {_isr(view)} {_way_back(history, view)}."
 
@@ -193,7 +193,7 @@ def _failed_election(
     return found if found is not None and (since is None or found.seq >= since.seq) else None
 
 
-def _now(history: FactHistory, view: PartitionView, broker: int) -> str:
+def _replica_text(history: FactHistory, view: PartitionView, broker: int) -> str:
     live = {one.id: one for one in history.cluster.brokers}
     if broker in live and broker not in view.isr:
         return f"{broker} is {NOT_IN_SYNC}"
@@ -262,7 +262,7 @@ def _why_chosen(history: FactHistory, view: PartitionView, chosen: list[StateWri
     if one.rule == ROLLBACK and led_before not in (NO_BROKER, one.after.leader):
         return f"its move was rolled back, and {led_before} is not an original replica{passed}"
     if one.rule:
-        return f"{_why_then(history, one, led_before)}; {_how(one)}{passed}"
+        return f"{_why_then(history, one, led_before)}; {_new_leader_text(one)}{passed}"
     if one.writer:
         return f"{one.writer} wrote it, and no rule of the derivation explains it"
     return "the controller found it in ZooKeeper, where another process had written it"
@@ -275,7 +275,7 @@ def _why_preferred(one: StateWritten) -> str:
     return f"as requested by {request}" if request else "as requested"
 
 
-def _how(one: StateWritten) -> str:
+def _new_leader_text(one: StateWritten) -> str:
     leads_as = rule_in_words(one.rule, one.code)
     if one.code == UNCLEAN_LEADER:
         began = one.because.procedure if one.because is not None else ""

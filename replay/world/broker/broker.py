@@ -100,7 +100,7 @@ class Broker:
             self._run.pause()
 
     def resume(self) -> None:
-        """The process goes on."""
+        """The process continues."""
         if self._run is not None and self._is_paused:
             self._is_paused = False
             self._run.resume()

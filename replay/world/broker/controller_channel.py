@@ -61,7 +61,7 @@ class ControllerConnection(ABC):
 
     @abstractmethod
     def _handle_failure(self) -> None:
-        """Go on after a connection that was refused or lost, or an overdue response."""
+        """Continue after a connection that was refused or lost, or an overdue response."""
 
 
 class ControllerChannel(ControllerConnection):

@@ -1,4 +1,4 @@
-"""A broker without a process: only what it has on disk, and its answers to a controller."""
+"""A broker without a process: only what it has on disk, and its responses to a controller."""
 
 from collections.abc import Collection
 
@@ -36,7 +36,7 @@ class DetachedBroker:
 
     @property
     def metadata(self) -> dict[Name, int]:
-        """The broker's answer to clients: the leader of each partition."""
+        """The broker's response to clients: the leader of each partition."""
         cached = self._context.metadata.partitions
         return {name: one.leadership.leader for name, one in cached.items()}
 

@@ -106,8 +106,8 @@ class AlterPartitions:
         self._channel.send(request, self._settle_proposals)
 
     def _settle_proposals(self, response: ApiResponse) -> None:
-        """Apply the answers. Then send the proposals without an answer again, and those that were
-        made meanwhile."""
+        """Apply the responses. Then send the proposals without a response again, and those that
+        were made meanwhile."""
         assert isinstance(response, AlterPartitionResponse), response
         is_delayed = bool(response.error)
         if not is_delayed:

@@ -148,7 +148,7 @@ class BrokerRun:
         """The client reconnects by itself."""
 
     def session_expired(self) -> None:
-        """The broker goes on, and registers again in the next session. If it cannot, it is of no
+        """The broker continues, and registers again in the next session. If it cannot, it is of no
         use until it is started again."""
         self._is_registered = False
         self._expirations += 1
@@ -192,7 +192,7 @@ class BrokerRun:
     def allocate_producer_ids(self, route: Route) -> None:
         """A producer needs an id, and the broker has none left."""
         if self._is_listening:
-            # A process that is paused is asked when it goes on.
+            # A process that is paused is asked when it continues.
             self._clock.after(0, lambda: self._producer_ids.allocate(route))
 
     # Faults and the end
@@ -204,7 +204,7 @@ class BrokerRun:
         self._environment.observer.paused(self.context.process)
 
     def resume(self) -> None:
-        """The process goes on."""
+        """The process continues."""
         self._environment.observer.resumed(self.context.process)
         self._environment.network.resume(self.context.process)
         self._clock.resume()
@@ -232,7 +232,7 @@ class BrokerRun:
         """Stop after the controller has moved the leaders, or has not answered in time. Until
         `closes_after_us` later, and `lasts_us` from now, the broker serves as before and stays
         registered."""
-        # A process that is paused gets the signal when it goes on.
+        # A process that is paused gets the signal when it continues.
         self._clock.after(0, lambda: self._ask_to_stop(closes_after_us, lasts_us))
 
     def _ask_to_stop(self, closes_after_us: int, lasts_us: int) -> None:

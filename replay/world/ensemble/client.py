@@ -92,7 +92,7 @@ class ServingMember(Protocol):
 
 
 class _Waiting(NamedTuple):
-    """A message that must wait until the member has applied `zxid`: a handshake's answer, or the
+    """A message that must wait until the member has applied `zxid`: a handshake's reply, or the
     reply to a request. Without a reply, the request is then answered from the member's state."""
 
     zxid: int

@@ -66,18 +66,18 @@ class Member:
         """Apply each transaction `lag_us` after its commit, or once `transactions` later ones are
         committed, whichever is first. Without both, lag no more."""
         self._lag_transactions, self._lag_us = transactions, lag_us
-        self._settle()
+        self._share_state()
 
     def hang(self) -> None:
         """Do nothing until `end_hang`."""
         if self._deferred is None:
             self._deferred = deque()  # bounded by the hang
-        self._settle()
+        self._share_state()
 
     def end_hang(self) -> None:
         """Apply the transactions that are due, then do what was deferred, in order."""
         deferred, self._deferred = self._deferred, None
-        self._settle()
+        self._share_state()
         self._apply_due()
         for action in deferred or ():
             if not self.defer(action):
@@ -93,7 +93,7 @@ class Member:
 
     def start(self) -> None:
         """Serve again, with the lag that was set before."""
-        self._settle()
+        self._share_state()
 
     # Transactions
 
@@ -111,7 +111,7 @@ class Member:
             while self._backlog and self.view.zxid < zxid:
                 self._apply_next()
 
-    def _settle(self) -> None:
+    def _share_state(self) -> None:
         """Share the leader's state or not, as the faults require."""
         is_hung = self._deferred is not None
         is_behind = self.is_alive and bool(self._lag_transactions or self._lag_us or is_hung)

@@ -25,7 +25,7 @@ class ConnectRequest(Struct, frozen=True, gc=False):
 
 
 class ConnectResponse(Struct, frozen=True, gc=False):
-    """The answer of a server. `timeout_ms` 0: the session is over."""
+    """The reply of a server. `timeout_ms` 0: the session is over."""
 
     timeout_ms: int
     session: int

@@ -100,7 +100,7 @@ def deletion() -> ScenarioEnd:
 
 
 def expired_leader() -> ScenarioEnd:
-    """The session of the leader expires, but the leader does not learn of it. It goes on writing:
+    """The session of the leader expires, but the leader does not learn of it. It continues writing:
     acks 1 succeeds, and the record is lost; acks -1 is not committed. When it learns of the end of
     its session, it truncates its log and follows."""
     cluster = _with_topic()

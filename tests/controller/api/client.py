@@ -85,7 +85,7 @@ class Client:
         self.writer.transport.abort()
 
     def send(self, api_key: int, version: int, request: Any) -> RequestHead:
-        """Send a request without waiting for its answer."""
+        """Send a request without waiting for its response."""
         self._correlation += 1
         head = RequestHead(api_key, version, self._correlation)
         self.writer.write(encode_request(head, self._client_id, request))
@@ -103,7 +103,7 @@ class Client:
         return decode_response(head, frame)
 
     async def ask(self, api_key: int, version: int, request: Any) -> Any:
-        """Send a request and wait for its answer."""
+        """Send a request and wait for its response."""
         return await self.answer_to(self.send(api_key, version, request))
 
     async def closed(self) -> bool:

@@ -62,7 +62,7 @@ def list_reassignments() -> Any:
 
 
 def created(event: Any) -> CreateTopicsResponse:
-    """An answer that all topics were created."""
+    """A response that all topics were created."""
     done = (CreatedTopic(one.name, 0, None, bytes(range(16)), 3, 1) for one in event.topics)
     return CreateTopicsResponse(event.request, tuple(done))
 

@@ -153,7 +153,8 @@ async def test_broker_is_offered_only_the_controllers_apis_without_a_broker_to_f
 async def test_client_is_disconnected_without_a_broker_to_forward_to(
     serve: Serve, brokers: tuple[Broker, ...], api_key: int, version: int, asked: Any
 ) -> None:
-    """An answer without its APIs would make the client fail. Its next address may be a broker's."""
+    """A response without its APIs would make the client fail. Its next address may be a
+    broker's."""
     served = await serve(brokers=brokers)
     async with Client(served.port) as client:
         client.send(api_key, version, asked)

@@ -204,7 +204,7 @@ def other_heads() -> list[RequestHead]:
 
 
 async def same_bytes(client: Client, head: RequestHead) -> None:
-    """A request for missing entities. Its answer, decoded and encoded again, is the same."""
+    """A request for missing entities. Its response, decoded and encoded again, is the same."""
     sent = client.send(head.api_key, head.version, bad_request(head))
     frame = await client.receive()
     read = decode_response(sent, frame)
@@ -263,7 +263,7 @@ def uuid_of(number: int) -> Any:
 
 
 def answer_of(api_key: int, read: Any) -> AdminResponse:
-    """The answer that the controller would have to give."""
+    """The response that the controller would have to give."""
     error = getattr(read, "error_code", 0)
     match api_key:
         case key if key == CREATE_TOPICS:

@@ -20,7 +20,7 @@ from tests.scripted_broker import Received, ScriptedBroker
 
 
 def flexible(received: Received, body: bytes) -> bytes:
-    """An answer with a flexible header, which all versions in these tests use."""
+    """A response with a flexible header, which all versions in these tests use."""
     return received.answer(b"\0" + body)
 
 

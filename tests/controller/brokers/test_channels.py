@@ -58,7 +58,7 @@ def answered(command: CommandId, error: int = 0, epoch: int = 10) -> BrokerRespo
 
 
 class Gate:
-    """A script that holds every answer back until it is opened."""
+    """A script that holds every response back until it is opened."""
 
     def __init__(self) -> None:
         self.opened = anyio.Event()

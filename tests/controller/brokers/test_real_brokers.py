@@ -1,5 +1,5 @@
 """Answers of real brokers to the requests, in every version that inter.broker.protocol.version
-2.6 and 3.9 use. A stale controller epoch changes nothing in the broker. Its answer for each
+2.6 and 3.9 use. A stale controller epoch changes nothing in the broker. Its response for each
 partition shows that it has decoded the whole request."""
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""API requests to a simulated controller, and its answers."""
+"""API requests to a simulated controller, and its responses."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from tests.controller.core.cluster import Cluster
 
 
 def answers(cluster: Cluster) -> list[ApiResponse]:
-    """Every answer so far."""
+    """Every response so far."""
     return [one.command for one in cluster.commands() if isinstance(one.command, ApiResponse)]
 
 

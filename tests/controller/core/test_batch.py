@@ -75,7 +75,7 @@ def test_CC_01_every_answer_is_an_event_while_a_failed_directory_is_known() -> N
 
 
 def test_answer_without_failed_directories_is_no_event() -> None:
-    """Kafka makes an event of each answer, which then changes nothing."""
+    """Kafka makes an event of each response, which then changes nothing."""
     assert answer_leader_and_isr(ThreeBrokers(), ("foo", 0, STALE_CONTROLLER_EPOCH)) == []
 
 

@@ -1,4 +1,4 @@
-"""StopReplica of a batch and its answers, rows CC-10 to CC-18 of KB 17.7."""
+"""StopReplica of a batch and its responses, rows CC-10 to CC-18 of KB 17.7."""
 
 from controller.core.commands import StopReplicaPartition, StopReplicaRequest
 from controller.core.events import BrokerResponded

@@ -1,4 +1,4 @@
-"""Parts of the controller that all procedures use: its observer, its queue, its answers and
+"""Parts of the controller that all procedures use: its observer, its queue, its responses and
 requests."""
 
 from collections.abc import Iterable, Sequence

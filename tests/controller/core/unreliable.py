@@ -45,7 +45,7 @@ class UnreliableSimulation(Simulation):
         self.run()
 
     def answer_slow(self) -> None:
-        """Deliver the answers of slow brokers, except those that were stopped meanwhile."""
+        """Deliver the responses of slow brokers, except those that were stopped meanwhile."""
         self.answer_slow_quietly()
         self.run()
 

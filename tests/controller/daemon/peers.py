@@ -65,7 +65,7 @@ class NoEndpoint:
         """Nothing to do."""
 
     async def close(self) -> None:
-        """No client waits for an answer."""
+        """No client waits for a response."""
 
 
 class Stored(NamedTuple):

@@ -140,4 +140,4 @@ async def until_more(traffic: Traffic) -> None:
     async def more() -> bool:
         return traffic.acknowledged > before + 50
 
-    await timed(more, "writes go on")
+    await timed(more, "writes continue")

@@ -43,7 +43,7 @@ async def test_zookeeper_paused_beyond_the_session_ends_the_role(lab: Lab, tmp_p
         await lab_cluster.create_topic("before", {0: [1, 2]})
         async with lab_cluster.without_session():
             server.pause()
-            # Without an answer of ZooKeeper the daemon must not assume that it has the role.
+            # Without a reply of ZooKeeper the daemon must not assume that it has the role.
             await lab_cluster.until_reported(daemon, "resigned")
             server.resume()
         await lab_cluster.until_controller(OWN_ID, daemon)

@@ -16,7 +16,7 @@ from controller.kafka_0_8_broker.broker import RunningBroker
 from controller.kafka_0_8_broker.client import BrokerClient
 from controller.kafka_0_8_broker.disk import Disk
 from controller.kafka_0_8_broker.inbox import BrokerInbox
-from controller.operator.zookeeper_client import Znode
+from controller.operator.zookeeper_client import ExistingZnode
 from eventstore.records import Header
 from eventstore.writer import LogWriter
 from replay.world.kafka_0_8.cluster import Cluster08
@@ -111,14 +111,14 @@ class Brokers:
             await stack.enter_async_context(self.client)
             yield
 
-    async def read(self, paths: tuple[str, ...]) -> list[Znode | None]:
+    async def read(self, paths: tuple[str, ...]) -> list[ExistingZnode | None]:
         """As ZooKeeperClient."""
         return [self._read(one) for one in paths]
 
-    def _read(self, path: str) -> Znode | None:
+    def _read(self, path: str) -> ExistingZnode | None:
         session = self.world.zookeeper.create_session()
         found = self.world.zookeeper.apply(session, GetData(path), 0).result
-        return None if found.error else Znode(found.data or b"", 0, 0, 0, 0)
+        return None if found.error else ExistingZnode(found.data or b"", 0, 0, 0, 0)
 
     async def _report_changes(self) -> None:
         while True:

@@ -79,7 +79,7 @@ def assert_replays(brokers: Brokers) -> None:
 
 
 def assert_world_decides_the_same(log: Path) -> None:
-    """The recorded events of a real run, fed to a broker of the simulated world, lead to the same
+    """The recorded events of a real run, fed to a broker of the simulated cluster, lead to the same
     commands, byte for byte."""
     with LogReader.open(log, UPCASTERS) as reader:
         stored = list(reader.commands())

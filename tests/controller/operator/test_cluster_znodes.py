@@ -1,7 +1,7 @@
 """The znodes of a cluster whose controller changes while they are read."""
 
 from controller.operator.cluster_znodes import read_cluster
-from controller.operator.zookeeper_client import Znode, ZooKeeperClient
+from controller.operator.zookeeper_client import ExistingZnode, ZooKeeperClient
 
 STATE = "/brokers/topics/t/partitions/0/state"
 
@@ -19,12 +19,12 @@ class ChangingCluster(ZooKeeperClient):
     async def children(self, path: str) -> list[str]:
         return ["t"] if path == "/brokers/topics" else []
 
-    async def read(self, paths: tuple[str, ...]) -> list[Znode | None]:
+    async def read(self, paths: tuple[str, ...]) -> list[ExistingZnode | None]:
         if STATE in paths:
             self.content["/controller_epoch"] = b"2"
             self.content[STATE] = b'{"controller_epoch":2}'
         found = [self.content.get(one) for one in paths]
-        return [None if data is None else Znode(data, 0, 1, 1, 0) for data in found]
+        return [None if data is None else ExistingZnode(data, 0, 1, 1, 0) for data in found]
 
 
 async def test_epoch_is_not_older_than_the_states() -> None:

@@ -244,7 +244,7 @@ def test_changed_certificates_are_used_for_the_next_connection(
     shake_hands(reloaded.current(), serving(other.pem), HOST)
     reloaded.current()
     (one,) = failures
-    assert "has no readable certificate; connections go on with the earlier certificates" in one
+    assert "has no readable certificate; connections continue with the earlier certificates" in one
 
 
 def test_delegate_makes_each_connection_with_the_current_certificates(

@@ -73,7 +73,7 @@ def requests(output: bytes) -> list[Sent]:
 
 
 def handshake(session_id: int, timeout_ms: int, password: bytes | None = b"p" * 16) -> bytes:
-    """The answer to a connect request. A timeout of 0 means that the session has expired."""
+    """The reply to a connect request. A timeout of 0 means that the session has expired."""
     return _framed(struct.pack(">iiq", 0, timeout_ms, session_id) + _buffer(password) + b"\0")
 
 

@@ -15,7 +15,7 @@ from kazoo.security import ACL, CREATOR_ALL_ACL, READ_ACL_UNSAFE, make_digest_ac
 
 from controller.core.operations import NO_AUTH, OK, Create, SetData
 from controller.operator.errors import ZooKeeperUnavailable
-from controller.operator.zookeeper_client import Znode, ZooKeeperClient
+from controller.operator.zookeeper_client import ExistingZnode, ZooKeeperClient
 from controller.security.stores import StoreSettings
 from controller.security.tls import ReloadedContext, TlsSettings, client_context
 from controller.zookeeper.acls import CREATOR_ACLS
@@ -127,7 +127,7 @@ async def test_session_logs_in_again_on_its_next_connection(secured: SecuredServ
         with anyio.fail_after(30):
             await changed.wait()
 
-        async def read() -> Sequence[Znode | None]:
+        async def read() -> Sequence[ExistingZnode | None]:
             with suppress(ZooKeeperUnavailable):
                 return await client.read(("/config/users",))
             return ()

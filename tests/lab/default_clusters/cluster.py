@@ -30,7 +30,7 @@ BROKER_CONFIG = {
 }
 
 SHUTDOWN_SECONDS_MAX = 5.0
-"""A broker that gets no answer repeats its request after 5 s."""
+"""A broker that gets no response repeats its request after 5 s."""
 
 _SHUT_DOWN_IN_ORDER = "Controlled shutdown request returned successfully"
 

@@ -74,7 +74,7 @@ EXPLAINED: Mapping[str, Mapping[tuple[str, str], str]] = {
     "kafka": _BY_ANY_RULES,
     "refold": {**_BY_ANY_RULES, **_BY_REFOLDS_RULES},
 }
-"""Why an answer differs on purpose, by refold.rules, and by request and case."""
+"""Why a response differs on purpose, by refold.rules, and by request and case."""
 
 CLOSED = "the connection is closed"
 CLOSED_SECONDS_MAX = 10.0
@@ -99,13 +99,13 @@ class Difference(NamedTuple):
 
 
 async def answers_of_stock(folder: Path) -> Answers:
-    """The answers of a stock controller."""
+    """The responses of a stock controller."""
     async with _cluster(folder) as (lab, epochs):
         return await _all_answers(lab.brokers[0].port, epochs)
 
 
 async def answers_of_refold(folder: Path, rules: str) -> Answers:
-    """The answers of refold, whose log must agree in a replay."""
+    """The responses of refold, whose log must agree in a replay."""
     async with _cluster(folder) as (lab, epochs):
         async with DefaultLabCluster(lab, folder) as lab_cluster:
             daemon = await lab_cluster.controlling(settings={"refold.rules": rules})
@@ -191,7 +191,7 @@ async def _until_loaded(client: Client, epochs: Mapping[int, int]) -> None:
 
 
 async def _sent(port: int, frame: bytes) -> Any:
-    """The answer to these bytes on a separate connection."""
+    """The response to these bytes on a separate connection."""
     async with Client(port) as client, asyncio.timeout(CLOSED_SECONDS_MAX):
         client.writer.write(frame)
         try:
@@ -205,7 +205,7 @@ async def _sent(port: int, frame: bytes) -> Any:
 
 
 def _error_of_api_versions(answer: bytes) -> Any:
-    """An answer with an error is returned completely; of another answer only the error code is
+    """A response with an error is returned completely; of another answer only the error code is
     returned, because the offered versions differ.
 
     The header and the error code have the same layout in every version.
@@ -248,7 +248,7 @@ async def _shut_down(
 
 
 def plain(value: Any) -> Any:
-    """An answer as dicts and tuples; lists that Kafka returns in no order are sorted."""
+    """A response as dicts and tuples; lists that Kafka returns in no order are sorted."""
     if is_dataclass(value):
         named = [one.name for one in fields(value) if not one.name.startswith("__")]
         return {name: plain(getattr(value, name)) for name in named}
@@ -262,7 +262,7 @@ def plain(value: Any) -> Any:
 
 
 def table(stock: Answers, refold: Answers) -> str:
-    """The answers as a Markdown table, with versions of equal answers in one row."""
+    """The responses as a Markdown table, with versions of equal answers in one row."""
     explained = EXPLAINED["refold"]
     rows: dict[tuple[str, str, str], list[int]] = {}
     for row, answer in refold.items():
@@ -279,7 +279,7 @@ def table(stock: Answers, refold: Answers) -> str:
 
 
 def brief(answer: Any) -> str:
-    """A short description of an answer."""
+    """A short description of a response."""
     if answer == CLOSED:
         return CLOSED
     if answer["error_code"] != "none":

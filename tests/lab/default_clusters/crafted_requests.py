@@ -55,12 +55,12 @@ class AlterCase:
     """Whether the leader of the partition is recovering and the only replica in sync."""
     first_version: int = 0
     times: int = 1
-    """How often the request is sent; the last answer is used."""
+    """How often the request is sent; the last response is used."""
     one_partition: bool = False
     """Whether all states are for the same partition."""
 
 
-def _one(**fields: Any) -> tuple[State, ...]:
+def _single_state(**fields: Any) -> tuple[State, ...]:
     return (State(**fields),)
 
 
@@ -69,30 +69,30 @@ _GROW = (*ISR, OUT_OF_SYNC)
 _WITH_RECOVERY = FIRST_WITH_RECOVERY_STATE
 
 ALTER_CASES = (
-    AlterCase("the ISR grows", _one(isr=_GROW)),
-    AlterCase("the ISR shrinks", _one(isr=_SHRINK)),
-    AlterCase("the same change again", _one(isr=_SHRINK), times=2),
+    AlterCase("the ISR grows", _single_state(isr=_GROW)),
+    AlterCase("the ISR shrinks", _single_state(isr=_SHRINK)),
+    AlterCase("the same change again", _single_state(isr=_SHRINK), times=2),
     AlterCase("the present state"),
-    AlterCase("the present state, older partition epoch", _one(partition_epoch=1)),
-    AlterCase("the ISR in another order", _one(isr=(FOLLOWER, LEADER))),
-    AlterCase("an older partition epoch", _one(isr=_SHRINK, partition_epoch=1)),
-    AlterCase("partition epoch -1", _one(isr=_SHRINK, partition_epoch=-1)),
-    AlterCase("a newer partition epoch", _one(isr=_SHRINK, partition_epoch=3)),
-    AlterCase("an older leader epoch", _one(isr=_SHRINK, leader_epoch=4)),
-    AlterCase("a newer leader epoch", _one(isr=_SHRINK, leader_epoch=6)),
+    AlterCase("the present state, older partition epoch", _single_state(partition_epoch=1)),
+    AlterCase("the ISR in another order", _single_state(isr=(FOLLOWER, LEADER))),
+    AlterCase("an older partition epoch", _single_state(isr=_SHRINK, partition_epoch=1)),
+    AlterCase("partition epoch -1", _single_state(isr=_SHRINK, partition_epoch=-1)),
+    AlterCase("a newer partition epoch", _single_state(isr=_SHRINK, partition_epoch=3)),
+    AlterCase("an older leader epoch", _single_state(isr=_SHRINK, leader_epoch=4)),
+    AlterCase("a newer leader epoch", _single_state(isr=_SHRINK, leader_epoch=6)),
     AlterCase(
         "an older leader epoch, a newer partition epoch",
-        _one(isr=_SHRINK, leader_epoch=4, partition_epoch=3),
+        _single_state(isr=_SHRINK, leader_epoch=4, partition_epoch=3),
     ),
-    AlterCase("a member that is not alive", _one(isr=(*ISR, UNKNOWN_BROKER))),
-    AlterCase("a live member that is not a replica", _one(isr=(*ISR, STOCK))),
-    AlterCase("an ISR without the leader", _one(isr=(FOLLOWER,))),
-    AlterCase("an empty ISR", _one(isr=())),
-    AlterCase("a duplicate member", _one(isr=(*ISR, FOLLOWER))),
+    AlterCase("a member that is not alive", _single_state(isr=(*ISR, UNKNOWN_BROKER))),
+    AlterCase("a live member that is not a replica", _single_state(isr=(*ISR, STOCK))),
+    AlterCase("an ISR without the leader", _single_state(isr=(FOLLOWER,))),
+    AlterCase("an empty ISR", _single_state(isr=())),
+    AlterCase("a duplicate member", _single_state(isr=(*ISR, FOLLOWER))),
     AlterCase("sent by a follower", sender=FOLLOWER),
-    AlterCase("sent by a broker without a replica", _one(isr=_SHRINK), sender=STOCK),
+    AlterCase("sent by a broker without a replica", _single_state(isr=_SHRINK), sender=STOCK),
     AlterCase("an unknown topic", topic_is_known=False),
-    AlterCase("an unknown partition", _one(is_known=False)),
+    AlterCase("an unknown partition", _single_state(is_known=False)),
     AlterCase("a lower broker epoch", epoch=lambda registered: registered - 1),
     AlterCase("a higher broker epoch", epoch=lambda registered: registered + 1),
     AlterCase("broker epoch -1", epoch=lambda registered: -1),
@@ -108,29 +108,31 @@ ALTER_CASES = (
         topic_is_known=False,
         one_partition=True,
     ),
-    AlterCase("recovering with two members", _one(recovery=1), first_version=_WITH_RECOVERY),
+    AlterCase(
+        "recovering with two members", _single_state(recovery=1), first_version=_WITH_RECOVERY
+    ),
     AlterCase(
         "a recovered leader recovers again",
-        _one(isr=_SHRINK, recovery=1),
+        _single_state(isr=_SHRINK, recovery=1),
         first_version=_WITH_RECOVERY,
     ),
-    AlterCase("an unknown recovery state", _one(recovery=7), first_version=_WITH_RECOVERY),
+    AlterCase("an unknown recovery state", _single_state(recovery=7), first_version=_WITH_RECOVERY),
     AlterCase(
         "still recovering",
-        _one(isr=_SHRINK, recovery=1),
+        _single_state(isr=_SHRINK, recovery=1),
         recovering=True,
         first_version=_WITH_RECOVERY,
     ),
-    AlterCase("recovered", _one(isr=_SHRINK), recovering=True),
-    AlterCase("recovered, and the ISR grows", _one(), recovering=True),
+    AlterCase("recovered", _single_state(isr=_SHRINK), recovering=True),
+    AlterCase("recovered, and the ISR grows", _single_state(), recovering=True),
     AlterCase(
         "recovering, and the ISR grows",
-        _one(recovery=1),
+        _single_state(recovery=1),
         recovering=True,
         first_version=_WITH_RECOVERY,
     ),
 )
-SHUTTING_DOWN_CASE = AlterCase("a member that is shutting down", _one(isr=_GROW))
+SHUTTING_DOWN_CASE = AlterCase("a member that is shutting down", _single_state(isr=_GROW))
 """This request is sent after the controlled shutdown of OUT_OF_SYNC was requested."""
 
 ALL_CASES = (*ALTER_CASES, SHUTTING_DOWN_CASE)

@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(90)]
 TOPIC = "undisturbed"
 ASSIGNMENT = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]}
 ANSWERED_SECONDS_MAX = 5.0
-"""A broker waits up to 30 s for an answer; the machine may be busy."""
+"""A broker waits up to 30 s for a response; the machine may be busy."""
 ANSWERED_SECONDS_MEDIAN = 1.0
 ENOUGH = 10
 IDLE = 1000
@@ -122,7 +122,7 @@ async def clients(address: str, behaviour: Sequence[Misbehaviour]) -> AsyncItera
 
 @asynccontextmanager
 async def answers_timed(lab_cluster: DefaultLabCluster) -> AsyncIterator[list[float]]:
-    """Sends AlterPartition repeatedly during the block; returns the seconds until each answer.
+    """Sends AlterPartition repeatedly during the block; returns the seconds until each response.
 
     The request names an unknown topic, so that it changes nothing.
     """

@@ -122,8 +122,8 @@ async def test_settings_are_described_as_those_of_a_broker(
 async def test_standby_in_the_bootstrap_list_refers_clients_to_brokers(
     lab_cluster: DefaultLabCluster,
 ) -> None:
-    """Before its first take-over a standby knows no broker to which it could forward a request. An
-    answer without the APIs that a client needs would make the client fail."""
+    """Before its first take-over a standby knows no broker to which it could forward a request. A
+    response without the APIs that a client needs would make the client fail."""
     standby = lab_cluster.daemon()
     await standby.start()
     await lab_cluster.until_reported(standby, "standing_by")

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(90)]
 TOPIC = "followed"
 ASSIGNMENT = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]}
 FOUND_SECONDS_MAX = 2.0
-"""The time in which brokers find the new controller and get its answer."""
+"""The time in which brokers find the new controller and get its response."""
 
 LAG_SECONDS_MAX = 3.0
 """replica.lag.time.max.ms, and half of it again: the interval in which a leader checks its ISR."""

@@ -28,7 +28,7 @@ FIRST_WITH_ALLOCATED_IDS = 3.0
 ASSIGNMENT = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]}
 
 
-async def test_an_isr_shrinks_and_grows(lab_cluster: DefaultLabCluster) -> None:
+async def test_isr_shrinks_and_grows(lab_cluster: DefaultLabCluster) -> None:
     """At 2.6 the leader writes the ISR and notifies the controller; later it sends a request."""
     daemon = await lab_cluster.controlling()
     await lab_cluster.create_topic("lagging", ASSIGNMENT)

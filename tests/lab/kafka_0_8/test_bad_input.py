@@ -52,7 +52,7 @@ async def until_reported(brokers: Brokers, broker: int, *words: str) -> None:
 
 
 async def assert_unharmed(brokers: Brokers) -> None:
-    """Topic orders goes on: all replicas are in sync, and records are committed."""
+    """Topic orders continues: all replicas are in sync, and records are committed."""
     await brokers.until_all_in_sync(*ORDERS)
     for name in ORDERS:
         end = await brokers.client.produce(name, [b"unharmed"], -1)

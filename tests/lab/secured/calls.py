@@ -42,7 +42,7 @@ class Call(NamedTuple):
     """A request: `request` makes it for the node with this id that receives it.
 
     `resource` and `operation` are the right that Kafka wants; `refused` and `allowed` are the
-    answers without and with it. Nothing is needed if `resource` is None. `is_local`: the front
+    responses without and with it. Nothing is needed if `resource` is None. `is_local`: the front
     answers, which has no ACLs and allows super users only. `is_implied`: Read and Write imply the
     right.
     """

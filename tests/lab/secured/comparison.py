@@ -82,7 +82,7 @@ Answers = dict[tuple[str, str], str]
 
 
 def expected_of(call: Call, user: str) -> str:
-    """The answer by Kafka's rules."""
+    """The response by Kafka's rules."""
     if user == _ANONYMOUS:
         return CLOSED
     is_allowed = user in _ALLOWED or (call.is_implied and user == "reader")
@@ -90,7 +90,7 @@ def expected_of(call: Call, user: str) -> str:
 
 
 def expected_here(call: Call, user: str) -> str:
-    """The answer of refold, whose front has no ACLs (docs/security.md#authorization)."""
+    """The response of refold, whose front has no ACLs (docs/security.md#authorization)."""
     if call.is_local and user not in (_ANONYMOUS, USER):
         return call.refused
     return expected_of(call, user)
@@ -127,7 +127,7 @@ def _allowed(user: str, operations: Iterable[str], host: str = "*") -> list[Acl]
 
 
 async def observed(secured: SecuredEndpoint) -> list[Row]:
-    """The answers of refold, and then of a stock controller. The daemon is stopped."""
+    """The responses of refold, and then of a stock controller. The daemon is stopped."""
     await create_topic(secured, PRESENT, (1, 2))
     salted = hashlib.pbkdf2_hmac("sha512", _PASSWORD.encode(), b"salt", 4096)
     for user in PRINCIPALS:
@@ -180,7 +180,7 @@ async def _answers(secured: SecuredEndpoint, node: int) -> Answers:
 
 
 async def _answer(secured: SecuredEndpoint, port: int, node: int, call: Call, user: str) -> str:
-    """The errors of the answer to a call, on a new connection."""
+    """The errors of the response to a call, on a new connection."""
     try:
         connection = await _connect(secured, port, user)
     except KafkaError as error:
@@ -232,7 +232,7 @@ async def _offered(secured: SecuredEndpoint) -> list[int]:
 
 
 async def _answer_to_bare_head(secured: SecuredEndpoint, key: int, user: str) -> str:
-    """The answer to a request that ends after its head."""
+    """The response to a request that ends after its head."""
     connection = await _connect(secured, secured.port, user)
     try:
         await connection.send(AiokafkaRequest(lambda id, _: pack(">hhih", key, 0, id, -1)))
@@ -253,7 +253,7 @@ def outcome(answer: Any) -> str:
 
 
 def _errors(value: Any) -> Iterator[ErrorCode]:
-    """The error codes of all entries of an answer."""
+    """The error codes of all entries of a response."""
     if isinstance(value, tuple):
         for one in value:
             yield from _errors(one)
@@ -267,7 +267,7 @@ def _errors(value: Any) -> Iterator[ErrorCode]:
 
 
 def unexpected(rows: Iterable[Row]) -> list[Row]:
-    """The rows in which an answer is not the expected one."""
+    """The rows in which a response is not the expected one."""
     return [
         one
         for one in rows

@@ -64,7 +64,7 @@ def requests() -> dict[str, tuple[int, int, Any]]:
 
 
 async def answers(secured: SecuredEndpoint, port: int, user: str, password: str) -> dict[str, str]:
-    """The answer to each request, with brokers and topics in a fixed order."""
+    """The response to each request, with brokers and topics in a fixed order."""
     connection = await secured.connect(port, user, password)
     found = {}
     try:

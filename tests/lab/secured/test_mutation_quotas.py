@@ -28,7 +28,7 @@ TOLERANCE_S = 3.0
 
 
 class Answered(NamedTuple):
-    """The error and message of an answer, and when the client may continue, in seconds since the
+    """The error and message of a response, and when the client may continue, in seconds since the
     first call."""
 
     error: str

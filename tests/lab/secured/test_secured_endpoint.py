@@ -1,5 +1,5 @@
 """refold's endpoint with SASL_SSL and Kafka's ACLs, next to brokers with the same settings. The
-answers to clients without rights are compared with those of a stock controller."""
+responses to clients without rights are compared with those of a stock controller."""
 
 import hashlib
 from collections.abc import Mapping

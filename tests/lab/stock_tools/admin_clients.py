@@ -17,7 +17,7 @@ from tests.lab.stock_tools.harness import Harness
 from tests.lab.stock_tools.steps import Reason, Row
 
 OPEN_FIELDS = ("topic_id", "throttle_time_ms", "correlation_id", "cluster_id")
-"""Fields that differ between runs, or that belong to the transport of an answer."""
+"""Fields that differ between runs, or that belong to the transport of a response."""
 
 OPEN_ORDERS = ("isr", "isr_nodes")
 
@@ -147,7 +147,7 @@ def _node_of_controller(cluster: dict[str, Any], harness: Harness) -> dict[str, 
 
 
 async def _answered(answer: Awaitable[Any]) -> Any:
-    """An answer, or an exception, as plain values."""
+    """A response, or an exception, as plain values."""
     try:
         return _plain(await answer)
     except Exception as error:

@@ -48,7 +48,7 @@ def of_tool(result: ToolResult, harness: Harness) -> str:
 
 
 def of_client(answer: object, harness: Harness) -> str:
-    """The answer of an admin client as JSON."""
+    """The response of an admin client as JSON."""
     return _without_addresses(as_json(answer), harness)
 
 

@@ -62,13 +62,13 @@ async def test_one_request_creates_and_deletes_a_thousand_topics(
         assert {one.name: one.error_code for one in answer.topics} == dict.fromkeys(
             names, ErrorCode.none
         )
-        # The answer means that the topics have leaders.
+        # The response means that the topics have leaders.
         for name in (names[0], names[-1]):
             assert (await lab_cluster.view.states(name))[0]["leader"] in (1, 2, 3)
         await timed(lambda: _known(client, names), "a broker knows them")
         answer = await client.ask(DELETE_TOPICS, DELETE_TOPICS_VERSION, delete_topics(names))
         assert {one.error_code for one in answer.responses} == {ErrorCode.none}
-        # The answer means that brokers no longer list the topics; files are deleted later.
+        # The response means that brokers no longer list the topics; files are deleted later.
         assert not await _known(client, names[:1])
 
     async def deleted() -> bool:

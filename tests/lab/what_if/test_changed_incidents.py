@@ -228,7 +228,7 @@ def test_reassignment_that_is_cancelled_while_its_target_is_down(
     assert_agree(predicted(recorded_move, cancel), real)
 
 
-# A rolling restart that goes on after a crash, with the last replica ------------------------------
+# A rolling restart that continues after a crash, with the last replica ----------------------------
 
 
 async def restart(cluster: IncidentCluster, broker: int) -> None:

@@ -1,4 +1,4 @@
-"""ZooKeeper is dead (KB 16.3): the daemon acts on nothing, says so, and goes on by itself
+"""ZooKeeper is dead (KB 16.3): the daemon acts on nothing, says so, and continues by itself
 when ZooKeeper runs again."""
 
 import asyncio

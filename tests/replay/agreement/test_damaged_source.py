@@ -199,7 +199,7 @@ def test_imported_log_reports_the_damage_of_its_source(folder_of: Get, tmp_path:
 def test_transaction_log_that_ends_without_zeros_is_cut(
     lost: int, folder_of: Get, tmp_path: Path
 ) -> None:
-    """After or within a record, also without brokers' logs that go on."""
+    """After or within a record, also without brokers' logs that continue."""
     source = tmp_path / "copy"
     shutil.copytree(folder_of(RECORDING), source)
     shutil.rmtree(source / "logs")

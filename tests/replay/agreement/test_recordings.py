@@ -77,10 +77,10 @@ def test_every_kind_of_decision_and_request_is_counted(log_of: Get) -> None:
         ("topics-70705", "all"),
         # A deposed controller does not process events that follow its deposition.
         ("controller-70701", "all"),
-        # A broker's answer arrives later than assumed; a request is not completed; an event that
+        # A broker's response arrives later than assumed; a request is not completed; an event that
         # was begun had not been processed yet.
         ("chaos-70702", "all"),
-        # A broker registers while the first failover goes on.
+        # A broker registers while the first failover continues.
         ("registrations-70703", "all"),
         # A controller that ends does not answer all requests that it received.
         ("chaos-80101", "all"),
@@ -184,9 +184,9 @@ def test_role_deleted_by_hand_during_a_resignation_agrees(log_of: Get) -> None:
         ("zookeeper-80105", "no controller.log", 1),
         # A topic is created while a failover reads the topics.
         ("zk-session-expiry-1", "none", 1),
-        # A broker's answer arrives later than assumed.
+        # A broker's response arrives later than assumed.
         ("chaos-424242", "level INFO, no request log", 1),
-        # A broker logs its answer after its consequences; brokers register during a failover.
+        # A broker logs its response after its consequences; brokers register during a failover.
         ("pauses-515154", "request log only", 2),
     ],
 )

@@ -33,8 +33,8 @@ def test_range_added_to_a_copy_changes_neither_the_result_nor_the_range() -> Non
     first, second = _range_with(zxid=1), _range_with(zxid=2)
     before = [msgspec.json.encode(one) for one in (first, second)]
     total = first.copy()
-    total.go_on(second)
-    total.go_on(_range_with(zxid=3))
+    total.add_range(second)
+    total.add_range(_range_with(zxid=3))
     assert [msgspec.json.encode(one) for one in (first, second)] == before
     assert [one.zxids for one in total.explained] == [[1, 2, 3]]
     assert (total.decisions, total.by_rule["broker failure"].agreed) == (3, 3)
@@ -42,8 +42,8 @@ def test_range_added_to_a_copy_changes_neither_the_result_nor_the_range() -> Non
 
 def test_explained_zxids_of_the_first_range_are_not_shared() -> None:
     first, total = _range_with(zxid=1), AgreementResult()
-    total.go_on(first)
-    total.go_on(_range_with(zxid=2))
+    total.add_range(first)
+    total.add_range(_range_with(zxid=2))
     assert [one.zxids for one in first.explained] == [[1]]
 
 

@@ -48,7 +48,7 @@ def test_log_without_its_last_commands_is_damaged(command: str, tmp_path: Path) 
         database.execute("delete from commands where cause > ?", (last // 2,))
     result = CliRunner().invoke(app, [command, str(log)])
     assert result.exit_code == 2
-    assert "missing, although the log has an answer to it" in result.stderr
+    assert "missing, although the log has its outcome" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["events", "decisions", "inspect"])

@@ -135,7 +135,7 @@ with interrupted_by_sigterm("ending") as check:
     check()
     one = Ending()
     del one
-    print("goes on")
+    print("continues")
     try:
         check()
     except KeyboardInterrupt:
@@ -147,5 +147,5 @@ def test_interrupt_that_python_ignores_at_the_end_of_an_object_is_not_lost() -> 
     done = subprocess.run(
         [sys.executable, "-c", LOST_INTERRUPT], capture_output=True, text=True, check=False
     )
-    assert done.stdout.split("\n")[:2] == ["goes on", "interrupted"]
+    assert done.stdout.split("\n")[:2] == ["continues", "interrupted"]
     assert done.stderr.startswith("ending\n")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.operator.zookeeper_client import Znode, ZooKeeperClient
+from controller.operator.zookeeper_client import ExistingZnode, ZooKeeperClient
 from replay.cli.live_cluster import read_topics
 from replay.errors import ReplayError
 
@@ -20,9 +20,9 @@ class ClusterOfTwoTopics(ZooKeeperClient):
     async def children(self, path: str, *, watch: bool = False) -> list[str]:
         return ["orders", "payments"] if path == "/brokers/topics" else []
 
-    async def read(self, paths: tuple[str, ...]) -> list[Znode | None]:
+    async def read(self, paths: tuple[str, ...]) -> list[ExistingZnode | None]:
         found = [self.content.get(one) for one in paths]
-        return [None if data is None else Znode(data, 0, 1, 1, 0) for data in found]
+        return [None if data is None else ExistingZnode(data, 0, 1, 1, 0) for data in found]
 
 
 async def test_unknown_topic_is_an_error_with_the_topics_of_the_cluster() -> None:

@@ -12,5 +12,5 @@ def test_answer_in_one_line_has_only_the_parts_with_errors() -> None:
         PartitionResult("t", 1, error_codes.ELECTION_NOT_NEEDED),
     )
     assert command_in_words(ElectLeadersResponse(7, error_codes.NONE, answered)) == (
-        "answer to request 7: NONE: t-1 ELECTION_NOT_NEEDED"
+        "response to request 7: NONE: t-1 ELECTION_NOT_NEEDED"
     )

@@ -11,7 +11,7 @@ from eventstore.folders import segment_path, segments_in
 from eventstore.writer import LogWriter
 from replay.diff.conditions import FALSE, TRUE
 from replay.diff.coverage import ChangeCoverage, Side
-from replay.diff.logs import GivenLog, open_logs
+from replay.diff.logs import NamedLog, open_logs
 from replay.diff.messages import PROTOCOL, FoldedLog, Hello
 from replay.diff.references import INSTALLED, Version
 from replay.diff.uncovered import UncoveredCode
@@ -48,12 +48,12 @@ def coverage(
     return ChangeCoverage(versions, settings or {}, cache)
 
 
-def log(folder: Path, *segments: bytes, name: str = "log") -> GivenLog:
+def log(folder: Path, *segments: bytes, name: str = "log") -> NamedLog:
     """A log with segments of the given content."""
     (folder / name).mkdir(parents=True)
     for position, content in enumerate(segments or (name.encode(),)):
         segment_path(folder / name, position + 1).write_bytes(content)
-    return GivenLog(name, folder / name)
+    return NamedLog(name, folder / name)
 
 
 def executed(*lines: int) -> FoldedLog:
@@ -270,7 +270,7 @@ def test_segment_of_a_log_is_measured(tmp_path: Path) -> None:
 
 def test_log_that_has_grown_is_measured_again(tmp_path: Path) -> None:
     """A daemon is writing it: the last events are in SQLite's write-ahead log."""
-    one = GivenLog("log", tmp_path / "log")
+    one = NamedLog("log", tmp_path / "log")
     first, second, third = (
         coverage(tmp_path / run, WRITING, tmp_path / "cache") for run in ("1", "2", "3")
     )

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from eventstore.folders import segments_in
-from replay.diff.logs import GivenLog, open_logs
+from replay.diff.logs import NamedLog, open_logs
 from replay.errors import DiffError
 from tests.replay.diff.versions import CRASH, INCIDENTS, ROOT
 from tests.replay.recorded_log import incident, write_log
@@ -53,7 +53,7 @@ def test_unpacked_recording_is_accepted(tmp_path: Path) -> None:
 def test_segment_of_a_log_is_accepted(tmp_path: Path) -> None:
     [segment] = segments_in(write_log(tmp_path / "log", incident()))
     with open_logs([segment]) as found:
-        assert found == [GivenLog(str(segment), segment)]
+        assert found == [NamedLog(str(segment), segment)]
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_exception_of_the_code_is_a_violation(monkeypatch: pytest.MonkeyPatch) -
 def test_exception_that_a_procedure_catches_is_a_violation(
     monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
-    """Each catches what it does not expect, so that the controller can go on."""
+    """Each catches what it does not expect, so that the controller can continue."""
 
     async def fail(*_: object) -> None:
         raise ZeroDivisionError("planted")

@@ -13,7 +13,7 @@ from typing import Any, Final
 from controller.core.canonical import decode_command
 from eventstore.reader import LogReader
 from replay.diff.comparing import compare
-from replay.diff.logs import GivenLog
+from replay.diff.logs import NamedLog
 from replay.diff.messages import FoldLog
 from replay.diff.processes import VersionProcess
 from replay.diff.references import Version
@@ -119,7 +119,7 @@ def agreed_by(tree: Path, logs: Iterable[Path]) -> dict[Path, tuple[int, int, Co
 def diverging(logs: Sequence[Path], versions: Sequence[Version]) -> dict[str, Divergences]:
     """The divergences that `refold diff` of two versions reports for daemons' logs, by the log's
     path."""
-    actual = compare([GivenLog(str(one), one) for one in logs], *versions, {}, lambda *_: None)
+    actual = compare([NamedLog(str(one), one) for one in logs], *versions, {}, lambda *_: None)
     found: dict[str, Divergences] = {str(one): Counter() for one in logs}
     for group in actual.groups:
         for instance in group.instances:

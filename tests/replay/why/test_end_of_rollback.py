@@ -134,7 +134,7 @@ def test_rollback_for_an_extra_entry_that_is_removed_is_given_up(tmp_path: Path)
     assert (move.outcome, move.cancelled) == ("under way", None)
     why_not = "the entry was removed from /admin/reassign_partitions_extra"
     assert move.waited[-1].ended_by == why_not
-    assert move.events[-1].text == f"{why_not}: the move to 3,4 goes on"
+    assert move.events[-1].text == f"{why_not}: the move to 3,4 continues"
 
 
 # The end of a rollback ---------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def test_rollback_by_the_api_that_a_failover_ends_is_given_up(
     move = answer.moves[-1]
     assert move.outcome == "under way"
     unknown = "refold does not know of the cancellation, which no znode records"
-    assert f"{unknown}: the move to 4,5,2 goes on" in [one.text for one in move.events]
+    assert f"{unknown}: the move to 4,5,2 continues" in [one.text for one in move.events]
     partition = why(cluster, tmp_path, **PARTITION)
     assert "rolled back" not in plain(partition.answer)
 

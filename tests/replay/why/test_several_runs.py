@@ -288,7 +288,7 @@ def test_cancellation_removed_between_runs_is_reported(tmp_path: Path) -> None:
     store(tmp_path, cluster, next_run(cluster).start())
     [move] = ask(tmp_path).moves
     assert (move.outcome, move.cancelled) == ("under way", None)
-    assert ("run-2", "/admin/reassign_cancel was removed: the move to 3,4 goes on") in history_of(
+    assert ("run-2", "/admin/reassign_cancel was removed: the move to 3,4 continues") in history_of(
         ask(tmp_path)
     )
 

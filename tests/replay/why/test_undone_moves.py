@@ -398,7 +398,7 @@ def test_abandoned_rollback_is_reported(tmp_path: Path) -> None:
     move = last_move(why(cluster, tmp_path, **MOVE))
     assert (move.outcome, move.cancelled) == ("under way", None)
     assert move.waited[0].ended_by == "/admin/reassign_cancel was removed"
-    assert texts(move)[-1] == "/admin/reassign_cancel was removed: the move to 3,4 goes on"
+    assert texts(move)[-1] == "/admin/reassign_cancel was removed: the move to 3,4 continues"
 
 
 def test_cancellation_that_becomes_forced_is_reported(tmp_path: Path) -> None:

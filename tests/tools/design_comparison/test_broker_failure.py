@@ -25,14 +25,14 @@ def test_every_case_has_a_title_and_formulas() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
-def test_a_formula_extrapolates_from_ten_to_a_hundred_partitions(case: Case) -> None:
+def test_formula_extrapolates_from_ten_to_a_hundred_partitions(case: Case) -> None:
     small = measure_failure(case, 10)
     large = extrapolated(small, 100)
     writes = {"0.8": 160, "controller": 60, "controller dies": 82}
     assert large.operations.writes == writes[case] == measure_failure(case, 100).operations.writes
 
 
-def test_the_controller_needs_fewer_watches_and_no_wait() -> None:
+def test_controller_needs_fewer_watches_and_no_wait() -> None:
     without, with_controller = measure_failure("0.8", 10), measure_failure("controller", 10)
     assert without.elected_ms > 1000 > 100 > with_controller.elected_ms
     assert with_controller.operations.events == 2 < without.operations.events

@@ -39,7 +39,7 @@ def rows_of(text: str) -> Iterator[str]:
 
 
 @pytest.mark.long
-def test_the_result_does_not_depend_on_the_number_of_workers(compared: DesignComparison) -> None:
+def test_result_does_not_depend_on_the_number_of_workers(compared: DesignComparison) -> None:
     assert compare(1, 2, 2, lambda done: None).designs == compared.designs
     first, second = run_seeds(1, 1, 1), run_seeds(1, 2, 1)
     first["0.8"].add(second["0.8"])
@@ -76,14 +76,14 @@ def test_added_measurements_are_sums() -> None:
     )
 
 
-def test_a_percentile_is_one_of_the_times() -> None:
+def test_percentile_is_one_of_the_times() -> None:
     times = [one * 1_000_000 for one in range(1, 101)]
     assert (percentile(times, 50), percentile(times, 99)) == (50, 99)
     assert percentile([3_000_000], 99) == 3
     assert percentile([], 50) is None
 
 
-def test_the_page_has_the_tables_that_the_tool_writes(compared: DesignComparison) -> None:
+def test_page_has_the_tables_that_the_tool_writes(compared: DesignComparison) -> None:
     text = page.PAGE.read_text(encoding="utf-8")
     for name, table in tables(compared).items():
         written = list(rows_of(part_of(text, name)))
@@ -132,7 +132,7 @@ def test_results_of_an_earlier_run_are_printed_again(
     assert msgspec.json.decode(again.output, type=DesignComparison) == compared
 
 
-def test_a_file_that_is_not_a_result_is_reported(tmp_path: Path) -> None:
+def test_file_that_is_not_a_result_is_reported(tmp_path: Path) -> None:
     app = typer.Typer()
     app.command()(main)
     file = tmp_path / "results.json"

@@ -55,7 +55,7 @@ class MeterHarness:
         self.meter.acknowledged(f"producer {acks}", acknowledged)
 
 
-def test_a_record_that_only_the_dead_leader_has_is_lost_once() -> None:
+def test_record_that_only_the_dead_leader_has_is_lost_once() -> None:
     by_hand = MeterHarness()
     by_hand.logs[1] += [7, 8]
     by_hand.logs[2] += [8]
@@ -72,7 +72,7 @@ def test_a_record_that_only_the_dead_leader_has_is_lost_once() -> None:
     assert not measured.overlaps
 
 
-def test_the_time_until_a_commit_ends_with_the_next_leaders_acknowledgement() -> None:
+def test_time_until_a_commit_ends_with_the_next_leaders_acknowledgement() -> None:
     by_hand = MeterHarness()
     by_hand.meter.ended("broker 1", "crash")
     by_hand.acknowledge(1, -1, 1, 1)  # Of the dead leader: it was on its way.
@@ -94,7 +94,7 @@ def test_two_leaders_are_one_window_until_the_old_one_follows() -> None:
     assert not measured.gaps
 
 
-def test_a_change_at_one_moment_is_no_window() -> None:
+def test_change_at_one_moment_is_no_window() -> None:
     by_hand = MeterHarness()
     by_hand.meter.leader_changed("broker 1", T, 2, 2, (2,))
     by_hand.meter.leader_changed("broker 2", T, 2, 2, (2,))
@@ -103,7 +103,7 @@ def test_a_change_at_one_moment_is_no_window() -> None:
     assert not measured.overlaps
 
 
-def test_a_partition_without_a_leader_at_the_end_has_an_open_window() -> None:
+def test_partition_without_a_leader_at_the_end_has_an_open_window() -> None:
     by_hand = MeterHarness()
     by_hand.acknowledge(7, 1, 1, 1)
     by_hand.meter.ended("broker 1", "crash")
@@ -133,14 +133,14 @@ def test_one_killed_leader_is_one_window(design: type[Any]) -> None:
 
 
 @pytest.mark.parametrize("design", DESIGNS)
-def test_a_leader_without_followers_loses_what_it_acknowledged(design: type[Any]) -> None:
+def test_leader_without_followers_loses_what_it_acknowledged(design: type[Any]) -> None:
     separated = [CutConnection(18_000, "broker 1", other, 20_000) for other in ("broker 2",)]
     measured = run(design, ((1, 2),), *separated, KILL)
     assert measured.lost["1"] > 0 == measured.lost["all"]
 
 
 @pytest.mark.parametrize("design", DESIGNS)
-def test_a_leader_that_is_separated_from_zookeeper_goes_on(design: type[Any]) -> None:
+def test_leader_that_is_separated_from_zookeeper_goes_on(design: type[Any]) -> None:
     measured = run(design, ((1, 2, 3),), CutConnection(20_000, "broker 1", ZOOKEEPER, 20_000))
     assert not measured.gaps
     (overlap,) = measured.overlaps[CUT_OFF]

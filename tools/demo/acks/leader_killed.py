@@ -132,7 +132,9 @@ async def play(stage: Stage) -> LeaderKilledResult:
         await _kill_leader(stage, producers)
         for name, replicas in topics.items():
             await until_led(stage, name, replicas[1])
-        stage.say(f"brokers {CAUGHT_UP} and {LAGGING} lead four topics each; the producers go on")
+        stage.say(
+            f"brokers {CAUGHT_UP} and {LAGGING} lead four topics each; the producers continue"
+        )
         await _until_more(stage, list(producers.values()))
         await asyncio.gather(*(one.stop() for one in producers.values()))
         (leader,) = brokers(stage, LEADER)

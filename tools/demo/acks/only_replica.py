@@ -1,7 +1,7 @@
 """The leader is the only in-sync replica when it dies, without and with unclean leader election.
 
-Broker 3 is stopped, broker 2 goes on alone: with min.insync.replicas=1 it acknowledges records with
-acks=all. Then broker 2 dies, and broker 3 comes back.
+Broker 3 is stopped, broker 2 continues alone: with min.insync.replicas=1 it acknowledges records
+with acks=all. Then broker 2 dies, and broker 3 comes back.
 """
 
 import asyncio

@@ -2,8 +2,8 @@
 
 Three brokers and producers with acks -1. A leader is killed, a broker is bounced with state changes
 in its queue, a partition is reassigned, a topic is deleted while a broker is down, ZooKeeper hangs,
-and a leader goes on writing after its session has expired. At the end every acknowledged record is
-read back, and every log of every broker is replayed.
+and a leader continues writing after its session has expired. At the end every acknowledged record
+is read back, and every log of every broker is replayed.
 """
 
 from typing import Final

@@ -28,7 +28,7 @@ SESSION_SECONDS: Final = 3.0
 _ZOOKEEPER_MS: Final = 10_000
 _REQUEST_SECONDS: Final = 20.0
 _MORE: Final = 20
-"""Acknowledged records in each partition that show that writes go on."""
+"""Acknowledged records in each partition that show that writes continue."""
 
 
 class Brokers:

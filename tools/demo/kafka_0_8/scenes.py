@@ -137,7 +137,7 @@ async def zookeeper_hangs(brokers: Brokers, traffic: DemoTraffic) -> None:
 
 
 async def expired_leader(brokers: Brokers) -> None:
-    """The session of a leader expires, and the leader does not notice: it goes on writing."""
+    """The session of a leader expires, and the leader does not notice: it continues writing."""
     proxy = DeafConnection(brokers.stage.lab.zookeepers[0].connect)
     async with proxy.running():
         (broker,) = await brokers.stage.lab.start_brokers_0_8(
@@ -157,7 +157,7 @@ async def expired_leader(brokers: Brokers) -> None:
         async with await Connection.open(broker.connect, _REQUEST_SECONDS) as connection:
             lost = ProduceRequest(1, *name, 1, [b"lost"])
             accepted = await connection.ask(lost, _REQUEST_SECONDS)
-            text = f"{broker.name} goes on writing: it acknowledges a record with acks 1"
+            text = f"{broker.name} continues writing: it acknowledges a record with acks 1"
             brokers.check(accepted.error == NONE, text)
             refused = ProduceRequest(2, *name, -1, [b"uncommitted"])
             waiting = asyncio.create_task(connection.ask(refused, _REQUEST_SECONDS))

@@ -101,7 +101,7 @@ class ControllerMutationQuota:
         return not self._is_strict
 
     def throttle(self) -> None:
-        """If the quota was exceeded, have the client throttled. The answer has to follow."""
+        """If the quota was exceeded, have the client throttled. The response has to follow."""
         if not self._throttled_until_ms:
             return
         controller, request = self._controller, self._request

@@ -1,4 +1,4 @@
-"""Answers that wait for leaders of new partitions, or for the deletion of topics (Kafka's topic
+"""Responses that wait for leaders of new partitions, or for the deletion of topics (Kafka's topic
 purgatory), and then until brokers have the metadata. The time-out of a request starts when the
 request arrives, and also ends the wait during a long procedure. A request whose time-out fires
 while it is queued is not begun.
@@ -29,7 +29,7 @@ from controller.core.triggers import ApiCall
 _RULE = "time-out of a request"
 _ANNOUNCED = "what was asked for is done"
 _NEXT_RESPONSES_MS: Final = 1_000
-"""How long an answer waits for the other brokers after the first broker has responded."""
+"""How long a response waits for the other brokers after the first broker has responded."""
 WAITING_MAX: Final = 5_000
 """The limit of waiting requests. Each costs a check at every controller event."""
 
@@ -218,7 +218,7 @@ def abandon_waiting(controller: Controller) -> None:
 
 
 def _incomplete(context: ControllerContext, waiting: WaitingRequest) -> WaitingResponse:
-    """The answer that names the topics that are not done by now."""
+    """The response that names the topics that are not done by now."""
     leaderless = [one[0] for one in waiting.leaderless if not context.is_led(*one)]
     undeleted = [one for one in waiting.undeleted if context.is_in_metadata(one)]
     return _timed_out_response(waiting.answer, leaderless + undeleted)
@@ -227,7 +227,7 @@ def _incomplete(context: ControllerContext, waiting: WaitingRequest) -> WaitingR
 def _unpropagated_response(
     response: WaitingResponse | ElectLeadersResponse,
 ) -> WaitingResponse | ElectLeadersResponse:
-    """The answer if no broker knows the outcome."""
+    """The response if no broker knows the outcome."""
     if not isinstance(response, ElectLeadersResponse):
         return _timed_out_response(
             response, [one.name for one in response.topics if one.name and not one.error]
@@ -240,7 +240,7 @@ def _unpropagated_response(
 
 
 def _timed_out_response(response: WaitingResponse, topics: list[str]) -> WaitingResponse:
-    """The answer with REQUEST_TIMED_OUT for these topics."""
+    """The response with REQUEST_TIMED_OUT for these topics."""
     late, error = dict.fromkeys(topics), REQUEST_TIMED_OUT
     match response:
         case CreateTopicsResponse(request=request, topics=created):

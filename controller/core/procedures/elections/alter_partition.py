@@ -241,7 +241,7 @@ def _answer(
 
 
 def _by_topic(answers: list[AlteredPartition]) -> tuple[AlteredPartition, ...]:
-    """The answers grouped by topic, topics in the order of the request.
+    """The responses grouped by topic, topics in the order of the request.
 
     A partition that is named twice is answered once, unless its topic id is unknown.
     """

@@ -63,7 +63,7 @@ def _partitions_with_leadership(context: ControllerContext) -> list[Name]:
 
 
 def _judge(controller: Controller, name: Name, election: str) -> Partition | PartitionResult:
-    """The partition if it needs this election, else the answer (KB 3.9 steps 4 and 5)."""
+    """The partition if it needs this election, else the response (KB 3.9 steps 4 and 5)."""
     context = controller.context
     partition = context.find(*name)
     if partition is None or not partition.is_assigned:

@@ -87,7 +87,7 @@ async def _valid(
     allowed = PREVIOUS_REPLICA_STATES[target]
     for place, partition in enumerate(partitions):
         state = partition.replica_states.get(broker, ReplicaState.NON_EXISTENT)
-        # A replica that was removed meanwhile must not get a state again.
+        # A replica that has been removed must not get a state again.
         if state in allowed or broker in partition.replicas:
             partition.set_replica_state(broker, state)
         if state in allowed:

@@ -283,7 +283,7 @@ async def _continue(controller: Controller) -> None:
     if any(one not in context.reassignments for one in context.reassigning):
         legacy = await read_legacy(controller)
         await adopt(controller, legacy.entries, legacy)
-    # These rollbacks go on for another entry.
+    # These rollbacks continue for another entry.
     replaced = await replaced_by_entries(controller, context.rollback_waiting)
     await give_up_rollbacks(controller, f"{REASSIGN_CANCEL} was deleted", replaced)
     proceed = [one for one in context.reassigning if one not in context.rollback_waiting]

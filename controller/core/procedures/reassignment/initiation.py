@@ -443,7 +443,8 @@ def _move(
 async def _refused_assignments(
     controller: Controller, assignments: dict[Partition, Assignment]
 ) -> dict[Partition, tuple[int, str]]:
-    """The assignments that no route may request, each with the error and message of the answer."""
+    """The assignments that no route may request, each with the error and message of the
+    response."""
     refused: dict[Partition, tuple[int, str]] = {}
     invalid = error_codes.INVALID_REPLICA_ASSIGNMENT
     for partition, assignment in assignments.items():

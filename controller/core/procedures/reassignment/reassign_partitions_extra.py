@@ -91,7 +91,7 @@ async def process_extra(controller: Controller) -> None:
             if name in back and _conflicts(controller, name, one, legacy)
         }
         if again:
-            # A client has written these entries meanwhile.
+            # A client has written these entries since they were read.
             waiting |= again
             controller.enqueue(ExtraReassignments())
     else:
@@ -193,7 +193,7 @@ async def _move(
             name: one.replicas for name, one in entries.items() if name not in legacy.entries
         }
     elif any(one in (BAD_VERSION, NO_NODE, NODE_EXISTS) for one in errors):
-        # One of the znodes was written meanwhile.
+        # One of the znodes was written since it was read.
         controller.enqueue(ExtraReassignments())
     else:
         codes = ",".join(map(str, errors))

@@ -147,7 +147,7 @@ def take_answers(
     controller: Controller, response: BrokerResponded, request: LeaderAndIsrRequest
 ) -> None:
     """A broker has accepted or refused replicas, some of which were to be deleted before they were
-    assigned again. Answers about an earlier topic of the same name do not count."""
+    assigned again. Responses about an earlier topic of the same name do not count."""
     errors = {(topic, number): code for topic, number, code in response.partition_errors}
     for one in controller.context.deletions.values():
         if one.broker != response.broker or not one.names:
@@ -164,7 +164,7 @@ def take_answers(
             error = errors.get(name) or errors.get((topic_id, each.partition))
             if error == KAFKA_STORAGE_ERROR:
                 continue
-            # The last answer counts.
+            # The last response counts.
             one.accepted = [other for other in one.accepted if other != name]
             one.refused = [other for other in one.refused if other != name]
             is_refused = _is_replica_refused(controller, one.broker, state, error)
@@ -177,8 +177,8 @@ def _find_current_state(
     controller: Controller, requested: LeaderAndIsrPartition
 ) -> LeaderAndIsr | None:
     """The state of the partition of a request; None if the request was for a topic that was deleted
-    since. Without a topic id, another leader epoch than the present one shows it; the answer to the
-    request with that one follows."""
+    since. Without a topic id, another leader epoch than the present one shows it; the response to
+    the request with that one follows."""
     partition = controller.context.find(requested.topic, requested.partition)
     if partition is None or partition.leadership is None:
         return None
@@ -252,7 +252,7 @@ async def process_deletions(controller: Controller) -> None:
         controller, [one for one in found.children if one not in context.deletions]
     )
     context.deletions.update(new)
-    await _settle_assigned(controller)
+    await _decide_on_assigned(controller)
     request_deletions(controller, new.values())
     await _remove_confirmed(controller)
 
@@ -280,12 +280,12 @@ async def _read_new_deletions(
     return read
 
 
-async def _settle_assigned(controller: Controller) -> None:
+async def _decide_on_assigned(controller: Controller) -> None:
     """Decide on replicas that are assigned again.
 
     If the topic was created again meanwhile, the broker refuses the replica until the log of the
     earlier topic is deleted. Other replicas are not deleted, which is reported. Which of the two it
-    is, the broker's answer to LeaderAndIsr shows.
+    is, the broker's response to LeaderAndIsr shows.
     """
     for child, one in list(controller.context.deletions.items()):
         assigned = [name for name in one.names if _is_assigned(controller, one.broker, name)]

@@ -49,7 +49,7 @@ async def remove_entries(
     """Remove entries from the request; without entries the znode is deleted (KB 7.6.1). `instead`
     has entries that take the place of removed ones.
 
-    If another client writes the znode meanwhile, it is read again: a client's new entry for the
+    If another client writes the znode before that, it is read again: a client's new entry for the
     same partition stays only if `is_done` compares its target.
 
     Raises ProcedureError if ZooKeeper refuses the write.
@@ -68,7 +68,7 @@ async def remove_entries(
 async def _try_to_remove(
     controller: Controller, is_done: IsDone, removes: Removes, instead: Mapping[Name, Entry]
 ) -> bool:
-    """Try once. False if the request was written meanwhile.
+    """Try once. False if another client wrote the znode first.
 
     Checking whether the znode exists sets the watch for the next request (KB 7.6.1): a deletion by
     hand has used up the watch.

@@ -51,7 +51,7 @@ async def fail_over(controller: Controller) -> None:
         f"elected controller, epoch {context.epoch}; the failover begins",
     )
     if controller.standby.is_watching:
-        # From here on, a change of a state is the business of this controller.
+        # From here on, this controller handles the changes of states.
         end_subtree_watch(controller, znodes.BROKERS, _RULE)
     await set_up_features(controller)
     requests = [znodes.PREFERRED_ELECTION, znodes.REASSIGN_PARTITIONS]
@@ -71,7 +71,7 @@ async def fail_over(controller: Controller) -> None:
         legacy = await load_reassignments(controller, may_pause=False)
     await elect_after_restarts(controller, restarts)
     controller.send_metadata("failover: spread the live brokers", context.brokers)
-    # The channels connect meanwhile.
+    # The channels connect during this pause.
     await suspend(SLICE)
     prepared = await _prepare_topics(controller, restarts, repaired)
     await start_replica_states(controller, prepared)

@@ -12,7 +12,7 @@ from controller.core.operations import OK, UNIMPLEMENTED
 from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE
 from controller.core.procedures.topics.daemon_id import names_broker
-from controller.core.standby import LISTS, StandbyState, Znode, new_topic
+from controller.core.standby import LISTS, KnownZnode, StandbyState, new_topic
 from controller.core.state import Partition, Topic
 from controller.core.triggers import Follow
 from controller.core.values import counted
@@ -153,7 +153,7 @@ async def _read_single_znodes(controller: Controller, standby: StandbyState) -> 
         return
     standby.reading = {}
     for place, path in enumerate(paths):
-        standby.znodes[path] = Znode(
+        standby.znodes[path] = KnownZnode(
             found.errors[place],
             found.data[place],
             found.versions[place],

@@ -77,7 +77,7 @@ async def _judge_all(
     requests: list[CreateTopicsReceived],
     quotas: list[ControllerMutationQuota],
 ) -> tuple[dict[str, TopicPlan], Results]:
-    """The topics to create, and the answers for the others."""
+    """The topics to create, and the responses for the others."""
     topics = await read_children(controller, znodes.TOPICS, _RULE)
     marked = await read_children(controller, znodes.DELETE_TOPICS, _RULE)
     names = ExistingTopics(topics.children, marked.children)

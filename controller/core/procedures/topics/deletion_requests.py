@@ -24,7 +24,7 @@ _FIRST_WITH_DISABLED_ERROR = 3
 
 
 async def process_delete_topics(controller: Controller, request: DeleteTopicsReceived) -> None:
-    """Mark the topics; the answer waits until brokers were sent their deletion.
+    """Mark the topics; the response waits until brokers were sent their deletion.
 
     KafkaApis.handleDeleteTopicsRequest, ZkAdminManager.deleteTopics.
     """

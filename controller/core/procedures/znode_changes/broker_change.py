@@ -161,7 +161,7 @@ async def _inform_started(controller: Controller, new: list[int]) -> dict[str, P
     batch.add_prepared_metadata(all_prepared)
     await send_in_slices(controller, batch)
     return {
-        name: one.on(new)
+        name: one.restricted_to(new)
         for name, one in all_prepared.items()
         if not one.online.keys().isdisjoint(new)
     }

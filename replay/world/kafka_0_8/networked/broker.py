@@ -147,7 +147,7 @@ class NetworkedBroker:
             self._run.pause()
 
     def resume(self) -> None:
-        """The process goes on."""
+        """The process continues."""
         if self._run is not None:
             self._run.resume()
 
@@ -414,7 +414,7 @@ class _Run:
         self._environment.observer.paused(self._process)
 
     def resume(self) -> None:
-        """The process goes on."""
+        """The process continues."""
         self._environment.observer.resumed(self._process)
         self._environment.network.resume(self._process)
         self.clock.resume()

@@ -225,7 +225,7 @@ async def test_stalled_large_request_frees_its_memory_for_the_next(serve: Serve)
 
 @asynccontextmanager
 async def repeating(served: ServedEndpoint, frame: bytes, count: int) -> AsyncIterator[None]:
-    """`count` clients send a request, and again after each answer."""
+    """`count` clients send a request, and again after each response."""
 
     async def repeat() -> None:
         async with Client(served.port) as client:

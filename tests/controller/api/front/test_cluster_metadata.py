@@ -156,7 +156,7 @@ async def test_metadata_closes_the_connection_while_the_daemon_is_not_controller
 
 
 async def test_at_most_sixteen_clients_are_answered_at_once(secured: ServedEndpoint) -> None:
-    """The next client is answered when one of them has its answer."""
+    """The next client is answered when one of them has its response."""
     secured.metadata_is_known = anyio.Event()
     async with AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(Client(secured.port)) for _ in range(18)]

@@ -148,7 +148,7 @@ PASSWORD = token(b"\0alice\0secret")
 
 
 async def log_in_plain(client: Client, password: str, user: str = "alice") -> Any:
-    """The answer to a login."""
+    """The response to a login."""
     await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
     return await client.ask(SASL_AUTHENTICATE, 2, token(f"\0{user}\0{password}".encode()))
 

@@ -26,7 +26,7 @@ ASKED_BY_A_BROKER = encode_request(RequestHead(API_VERSIONS, 0, 1), "1", api_ver
 
 
 class Reader:
-    """A client that reads every answer at once."""
+    """A client that reads every response at once."""
 
     def __init__(self) -> None:
         self.answers = 0

@@ -11,7 +11,7 @@ from controller.core.operations import NO_NODE, Create, Delete, SetData
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8.commands import SendFetch, run_of
 from controller.kafka_0_8.configuration import CURRENT_RULES, SECOND_RULES, THIRD_RULES
-from controller.kafka_0_8.triggers import ElectionWaitOver, IsrChange, NoteAgain
+from controller.kafka_0_8.triggers import ElectionWaitOver, IsrChange, StatePathChanged
 from replay.world.kafka_0_8 import cluster as world
 from replay.world.kafka_0_8.cluster import Cluster08
 from tests.controller.kafka_0_8.clusters import (
@@ -243,7 +243,7 @@ def test_two_partitions_have_the_state_path_written_again_once() -> None:
     found.run(3000)
     assert (found.data(ISR), found.data("/brokers/topics/t/1/ISR")) == ("1,3;1", "2,3;2")
     assert len(notices(found, 3, "state_path_changed")) == 1
-    found.brokers[3].fold.broker.enqueue(NoteAgain())
+    found.brokers[3].fold.broker.enqueue(StatePathChanged())
     found.run(1000)
     assert len(notices(found, 3, "state_path_changed")) == 1
 

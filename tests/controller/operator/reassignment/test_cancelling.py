@@ -276,7 +276,7 @@ async def test_removal_says_that_a_rollback_for_an_extra_entry_goes_on() -> None
     submit_extra(harness.world, {T0: (5, 6)})
     await run_remove(harness, dry_run=True)
     assert harness.warnings == [
-        "Warning: t-0: not rolled back yet; the rollback goes on, and the entry of "
+        "Warning: t-0: not rolled back yet; the rollback continues, and the entry of "
         "/admin/reassign_partitions_extra begins afterwards"
     ]
 

@@ -268,7 +268,7 @@ class ScriptedClient:
 
 
 def log_dir(path: str, *partitions: tuple[int, bool]) -> Any:
-    """A directory of an answer with partitions of t. True marks a future replica."""
+    """A directory of a response with partitions of t. True marks a future replica."""
     schema = __import__("kio.schema.describe_log_dirs.v1.response", fromlist=["response"])
     return schema.DescribeLogDirsResult(
         error_code=schema.ErrorCode.none,

@@ -56,7 +56,7 @@ NOT_CONTROLLER_TEXT = "This is not the correct controller for this cluster."
 def read(
     api_key: int, version: int, answer: ApiResponse, settings: dict[str, str] | None = None
 ) -> Any:
-    """The answer as kio decodes it, without its throttle time."""
+    """The response as kio decodes it, without its throttle time."""
     head = RequestHead(api_key, version, 5)
     frame = encode_admin_response(head, answer, settings or {})
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4

@@ -219,7 +219,7 @@ def test_request_is_a_repetition_only_over_another_connection(
     assert (total.agreed, total.missing, total.repeated) == (3, missing, 1 - missing)
 
 
-def test_a_request_to_another_registration_differs_once() -> None:
+def test_request_to_another_registration_differs_once() -> None:
     sent = [led(1), led(2), led(3)]
     refold = [sent[0], replace(sent[1], broker_epoch=49), sent[2]]
     (difference,) = compared(sent, refold).differences

@@ -26,7 +26,7 @@ MOVED = replace(STATE, leader=2)
 
 
 @pytest.mark.parametrize("request_", [LEADER_AND_ISR, UPDATE, STOP])
-def test_a_request_agrees_with_itself(request_: BrokerRequest) -> None:
+def test_request_agrees_with_itself(request_: BrokerRequest) -> None:
     assert agrees(sent_request_of(request_, 1), sent_request_of(request_, 2))
 
 

@@ -342,7 +342,7 @@ def test_line_matches_only_the_triggers_of_its_event(
     ],
 )
 def test_trigger_is_inferred_from_a_line(text: str, trigger: Trigger | None) -> None:
-    """Lines about a reassignment, an ISR or an answer do not name their trigger."""
+    """Lines about a reassignment, an ISR or a response do not name their trigger."""
     assert trigger_for(marker_in(text)) == trigger
 
 

@@ -13,7 +13,7 @@ from controller.core.triggers import Startup
 from eventstore.reader import LogReader
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.checkpoint import Checkpointed, State
-from replay.index.every_imported_fact import EveryShadowFactObserver
+from replay.index.every_imported_fact import AllSubjectsShadowObserver
 from replay.report.observing import ReportShadowObserver
 from replay.shadow_folds import ShadowObserver, shadow_folds
 from replay.stock_clusters.imports.importing import Selection, import_source
@@ -74,7 +74,7 @@ def log_without_lines(
     "observer_of",
     [
         ShadowObserver,
-        EveryShadowFactObserver,
+        AllSubjectsShadowObserver,
         lambda trace: ShadowFactObserver(trace, T_0),
         lambda trace: ReportShadowObserver(trace, T_0),
     ],

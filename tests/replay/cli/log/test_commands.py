@@ -22,7 +22,7 @@ STATE = "/brokers/topics/t/partitions/0/state"
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """A log of a fired watch, a read of the state of t-0, a broker's answer, and a timer."""
+    """A log of a fired watch, a read of the state of t-0, a broker's response, and a timer."""
     encode = msgspec.msgpack.encode
     read = commands.ReadZnodes(paths=(STATE,), watch=True)
     observed: list[events.Event] = [

@@ -121,7 +121,7 @@ def test_live_replica_outside_of_isr_is_missed() -> None:
 
 
 def test_replica_that_only_a_tool_has_assigned_need_not_be_in_the_isr() -> None:
-    """A controller goes on with the assignment that it knows, until it writes the tool's."""
+    """A controller continues with the assignment that it knows, until it writes the tool's."""
     cluster = RecoveryHistory(IsrsFull)
     by_tool = Assignment((2, 1, 3))
     cluster.known.states[NAME] = LeaderAndIsr(1, 5, (1, 2), 0, 1)

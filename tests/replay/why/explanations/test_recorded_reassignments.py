@@ -181,7 +181,7 @@ def test_deletion_of_the_topic_ends_a_rollback_that_waits(tmp_path: Path) -> Non
     assert move.waited[-1].ended_by == "the deletion of t begins"
     ends = "the deletion of t begins: the move ends with its topic"
     assert [one.text for one in move.events if one.at == move.ended] == [ends]
-    assert not any("goes on" in one.text for one in move.events)
+    assert not any("continues" in one.text for one in move.events)
 
 
 def test_why_explains_an_entry_that_was_cancelled_before_it_began(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_metadata_with_an_older_leader_epoch_is_ignored() -> None:
     cluster.states[T0] = state
     cluster.update_metadata()
     cluster.run(5)
-    # Only the other partition goes on.
+    # Only the other partition continues.
     assert before + 20 < len(cluster.seen.acknowledged_records) <= before + 30
 
 

@@ -1,4 +1,4 @@
-"""The world's brokers and real ones do the same in the same schedule.
+"""Simulated brokers and real ones do the same in the same schedule.
 
 The test is the controller of both: it holds /controller in ZooKeeper and sends all requests.
 """
@@ -26,7 +26,7 @@ SETTINGS = {
 NEWEST, MIDDLE, OLDEST = ("3.9", "3.9.1"), ("2.8", "3.9.1"), ("2.6", "2.8.2")
 """inter.broker.protocol.version, and the version of Kafka that runs.
 
-The world's brokers do what Kafka 3.9 does, but write ISRs to ZooKeeper as Kafka 2.x does. Kafka 2.8
+Simulated brokers do what Kafka 3.9 does, but write ISRs to ZooKeeper as Kafka 2.x does. Kafka 2.8
 with AlterPartition is different: it does not raise the high watermark after an ISR has shrunk
 (KAFKA-13091).
 """

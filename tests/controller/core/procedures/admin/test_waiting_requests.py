@@ -1,4 +1,4 @@
-"""Requests whose answer waits for leaders, or for the deletion of topics (Kafka's topic
+"""Requests whose response waits for leaders, or for the deletion of topics (Kafka's topic
 purgatory)."""
 
 from collections.abc import Callable, Sequence
@@ -103,7 +103,7 @@ LATE = {waiting_creation: "b", waiting_growth: "t", waiting_deletion: "t"}
 
 
 def with_late(begin: Callable[[], Cluster], error: int) -> list[tuple[str, int]]:
-    """The answer in which incomplete items have this error."""
+    """The response in which incomplete items have this error."""
     return [(name, error if name == LATE[begin] else code) for name, code in DONE[begin]]
 
 
@@ -196,7 +196,7 @@ def test_topics_deleted_before_the_timeout_are_not_timed_out() -> None:
 
 
 def test_timed_out_topic_is_answered_with_its_id_alone() -> None:
-    """Kafka leaves the other fields of the answer empty."""
+    """Kafka leaves the other fields of the response empty."""
     cluster = waiting_creation()
     cluster.fire(FIRST_TIMER)
     [answer] = answers(cluster)
@@ -232,7 +232,7 @@ def test_request_with_the_shortest_timeout_waits() -> None:
 
 
 def test_timeout_during_another_procedure_is_answered_at_once() -> None:
-    """The answer does not wait for the end of the other procedure."""
+    """The response does not wait for the end of the other procedure."""
     cluster = waiting_creation()
     cluster.create_topic("u", {0: [2, 1]})
     write = writes_state("u", 0)

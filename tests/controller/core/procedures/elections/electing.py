@@ -28,14 +28,14 @@ def request(cluster: Cluster, election: Election, *names: Name) -> ElectLeadersR
 
 
 def answered(cluster: Cluster, election: Election, *names: Name) -> ElectLeadersResponse:
-    """The answer to such a request."""
+    """The response to such a request."""
     answer = call(cluster, request(cluster, election, *names))
     assert isinstance(answer, ElectLeadersResponse)
     return answer
 
 
 def elect(cluster: Cluster, election: Election, *names: Name) -> Errors:
-    """The error code of each partition, in the order of the answer."""
+    """The error code of each partition, in the order of the response."""
     answer = answered(cluster, election, *names)
     assert answer.error == codes.NONE
     return {(one.topic, one.partition): one.error for one in answer.partitions}

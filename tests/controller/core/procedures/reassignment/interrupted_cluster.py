@@ -177,7 +177,7 @@ class InterruptedCluster(Cluster):
     # Slow and failing brokers
 
     def _errors(self, request: BrokerRequest) -> list[PartitionError]:
-        """The answer for a replica in a failed log directory."""
+        """The response for a replica in a failed log directory."""
         found: list[PartitionError] = []
         for broker, (topic, number) in self._failing:
             if broker == request.broker and not isinstance(request, UpdateMetadataRequest):

@@ -48,7 +48,7 @@ def leader_is_lost() -> Cluster:
 def ask(
     cluster: Cluster, *targets: tuple[Name, Sequence[int] | None]
 ) -> AlterPartitionReassignmentsResponse:
-    """Send AlterPartitionReassignments and return the answer."""
+    """Send AlterPartitionReassignments and return the response."""
     named = [
         ReassignmentTarget(*name, None if replicas is None else tuple(replicas))
         for name, replicas in targets

@@ -101,7 +101,7 @@ def test_deletion_stays_while_the_broker_answers_with_a_storage_error() -> None:
 
 
 def late_answer(cluster: Cluster, seen: Seen, broker: int) -> BrokerResponded:
-    """The broker's answer to its first LeaderAndIsr request."""
+    """The broker's response to its first LeaderAndIsr request."""
     [first, *_] = [
         one
         for _, issued in seen.history
@@ -130,7 +130,7 @@ def test_late_answer_about_the_earlier_topic_does_not_drop_the_deletion(protocol
 
 def deleted_before_an_answer(protocol: str = "3.9") -> tuple[Cluster, BrokerResponded]:
     """t-0 moves away from broker 3, and the topic is deleted. Broker 3 has answered nothing.
-    Returns its first answer, too."""
+    Returns its first response, too."""
     cluster = Cluster(1, 2, 3, inter_broker_protocol_version=protocol, kip_236_enable=True).start()
     cluster.is_slow = lambda request: request.broker == 3
     seen = cluster.seen()

@@ -1,4 +1,4 @@
-"""Reassignments of which one step fails: what is sent, stored and deleted, and what goes on later
+"""Reassignments of which one step fails: what is sent, stored and deleted, and what continues later
 (KB 7.4, 7.7)."""
 
 import pytest

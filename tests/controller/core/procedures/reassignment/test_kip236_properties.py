@@ -1,7 +1,7 @@
 """Invariants while reassignments are requested by every route, cancelled and interrupted.
 
 A cancelled reassignment ends with the original replicas in their order, or waits and reports that.
-This holds for any order of answers, ISR changes, failures and writes of other clients.
+This holds for any order of responses, ISR changes, failures and writes of other clients.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Reassignment requests by the API and their answers (KB 7.3, 7.4, 11.6)."""
+"""Reassignment requests by the API and their responses (KB 7.3, 7.4, 11.6)."""
 
 from collections.abc import Callable, Sequence
 

@@ -50,7 +50,7 @@ def move_on(cluster: Cluster) -> None:
 
 
 def ask_and_ignore_the_answer(cluster: Cluster, *isr: int) -> None:
-    """The leader requests an ISR and ignores the answer."""
+    """The leader requests an ISR and ignores the response."""
     wanted = proposal(cluster, "t", 0, isr=isr)
     alter_partition(cluster, cluster.leadership("t", 0).leader, wanted)
 

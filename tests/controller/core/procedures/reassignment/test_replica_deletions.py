@@ -80,7 +80,7 @@ def test_confirmed_deletion_is_removed() -> None:
 
 
 def test_deletion_confirmed_before_it_is_recorded_is_not_recorded() -> None:
-    """The answers arrived while the controller wrote another znode."""
+    """The responses arrived while the controller wrote another znode."""
     cluster = half_way(4)
     cancel_all(cluster)
     seen = cluster.seen()

@@ -96,7 +96,7 @@ def test_request_whose_reassignment_was_ended_elsewhere_is_not_carried_out_again
 
 
 def end_t0(cluster: Cluster) -> None:
-    """A stock controller ends the move of t-0. That of t-1 goes on."""
+    """A stock controller ends the move of t-0. That of t-1 continues."""
     moving = {"adding_replicas": {"1": [3]}, "removing_replicas": {"1": [2]}}
     cluster.change_topic_quietly("t", {0: [1], 1: [3, 2]}, **moving)
 

@@ -178,8 +178,8 @@ def test_step_2_elects_a_leader_in_OAR_in_place_of_another_leader() -> None:
 
 
 def test_step_2_makes_a_leader_outside_of_OAR_follow_in_the_same_batch() -> None:
-    """A broker that is only stopped, not deleted, would go on as leader. It ignores a request whose
-    replicas do not include it."""
+    """A broker that is only stopped, not deleted, would continue as leader. It ignores a request
+    whose replicas do not include it."""
     cluster = half_way(4)
     for broker in (1, 2, 3):
         cluster.stop_broker(broker)

@@ -143,7 +143,7 @@ def test_request_that_only_validates_creates_nothing() -> None:
 
 
 def test_requests_with_up_to_a_thousand_topics_are_carried_out_together() -> None:
-    """The limit bounds the delay of the first answers."""
+    """The limit bounds the delay of the first responses."""
     cluster = Cluster(1, 2).start()
     many = [f"n{number}" for number in range(998)]
     large = asked(2, *(new_topic(name, 1, 1) for name in many))

@@ -338,7 +338,7 @@ def test_request_error_fails_the_listed_partitions() -> None:
 
 
 def test_stale_broker_epoch_leaves_the_replica_in_deletion_until_the_broker_change() -> None:
-    """KB 8.6: such an answer lists no partitions."""
+    """KB 8.6: such a response lists no partitions."""
     cluster = cluster_with_topic()
     slow_to_delete(cluster, 2)
     mark(cluster, "t")

@@ -1,4 +1,4 @@
-"""Requests of admin tools about topics and features, and their answers."""
+"""Requests of admin tools about topics and features, and their responses."""
 
 from collections.abc import Sequence
 
@@ -47,7 +47,7 @@ def create(
     timeout_ms: int = TIMEOUT_MS,
     validate_only: bool = False,
 ) -> CreateTopicsResponse:
-    """Send CreateTopics and return the answer."""
+    """Send CreateTopics and return the response."""
     request = CreateTopicsReceived(
         next_request(cluster), 7, timeout_ms, validate_only, list(topics)
     )
@@ -64,7 +64,7 @@ def grow(
     validate_only: bool = False,
     timeout_ms: int = TIMEOUT_MS,
 ) -> CreatePartitionsResponse:
-    """Send CreatePartitions for one topic and return the answer."""
+    """Send CreatePartitions for one topic and return the response."""
     asked = NewPartitions(topic, count, [tuple(one) for one in given] or None)
     request = CreatePartitionsReceived(next_request(cluster), 3, timeout_ms, validate_only, [asked])
     answer = call(cluster, request)
@@ -78,7 +78,7 @@ def delete(
     version: int = 6,
     timeout_ms: int = TIMEOUT_MS,
 ) -> DeleteTopicsResponse:
-    """Send DeleteTopics by names and ids and return the answer."""
+    """Send DeleteTopics by names and ids and return the response."""
     request = DeleteTopicsReceived(
         next_request(cluster), version, timeout_ms, list(map(_doomed, topics))
     )
@@ -112,12 +112,12 @@ def error_by_name(cluster: Cluster) -> list[tuple[str | None, int]]:
 def errors(
     answer: CreateTopicsResponse | CreatePartitionsResponse | DeleteTopicsResponse,
 ) -> list[int]:
-    """The error codes of an answer."""
+    """The error codes of a response."""
     return [one.error for one in answer.topics]
 
 
 def refused(answer: CreateTopicsResponse | CreatePartitionsResponse) -> tuple[int, str | None]:
-    """The error message for the one topic of an answer."""
+    """The error message for the one topic of a response."""
     [one] = answer.topics
     return one.error, one.message
 

@@ -20,8 +20,8 @@ def announce(cluster: Cluster, content: bytes) -> None:
 def failed_directory(
     cluster: Cluster, failed: tuple[str, int], *others: tuple[str, int, int]
 ) -> BrokerResponded:
-    """The answer of a slow broker to the LeaderAndIsr that the last announcement caused: a storage
-    error for a partition, and `others`."""
+    """The response of a slow broker to the LeaderAndIsr that the last announcement caused: a
+    storage error for a partition, and `others`."""
     [asked] = [
         one
         for one in cluster.commands()

@@ -106,7 +106,7 @@ def test_replica_with_another_error_in_a_later_answer_stays_offline() -> None:
 def test_error_of_an_unknown_topic_does_not_hide_a_failed_directory(
     unknown: str, code: int
 ) -> None:
-    """A topic may have been deleted before the answer arrives."""
+    """A topic may have been deleted before the response arrives."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.is_slow = lambda request: isinstance(request, LeaderAndIsrRequest)

@@ -19,7 +19,7 @@ def test_new_broker_learns_every_partition_before_new_ones_are_created() -> None
 
 
 def test_broker_that_failed_with_its_directory_leads_after_a_restart() -> None:
-    """The answer that reports the directory arrives while the broker's failure is handled."""
+    """The response that reports the directory arrives while the broker's failure is handled."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1]})
     cluster.is_slow = lambda request: isinstance(request, LeaderAndIsrRequest)

@@ -86,7 +86,7 @@ def test_clients_find_the_leader_and_replicas_become_equal() -> None:
     assert len(seen.read_) > 200
 
 
-def test_the_same_inputs_make_the_same_run() -> None:
+def test_same_inputs_make_the_same_run() -> None:
     histories = [
         [one.store.runs for one in run(CrashBroker(20_000, 1), end_s=30)[0].brokers.values()]
         for _ in range(2)
@@ -106,7 +106,7 @@ def test_after_a_crash_another_replica_leads_once_session_and_wait_are_over() ->
     assert not cluster.brokers[1].leads(T)
 
 
-def test_a_stopped_broker_closes_its_session_and_starts_again() -> None:
+def test_stopped_broker_closes_its_session_and_starts_again() -> None:
     cluster, seen = run(StopBroker(20_000, 1, restart_after_ms=3_000))
     assert seen.ends == ["shutdown"]
     assert seen.leaders[-1][1] == 2
@@ -115,12 +115,12 @@ def test_a_stopped_broker_closes_its_session_and_starts_again() -> None:
     assert cluster.brokers[1].records(T) == cluster.brokers[2].records(T)
 
 
-def test_an_expired_leader_elects_itself_again() -> None:
+def test_expired_leader_elects_itself_again() -> None:
     _, seen = run(ExpireSession(20_000, "broker 1"), end_s=25)
     assert [leader for _, leader in seen.leaders] == [1, -1, 1]
 
 
-def test_a_leader_without_zookeeper_goes_on_until_a_server_ends_its_session() -> None:
+def test_leader_without_zookeeper_goes_on_until_a_server_ends_its_session() -> None:
     _, seen = run(CutConnection(20_000, "broker 1", "zookeeper", 20_000))
     after = [(at_s, leader) for at_s, leader in seen.leaders if at_s > 20]
     (elected_s, new), (learned_s, none) = after
@@ -129,12 +129,12 @@ def test_a_leader_without_zookeeper_goes_on_until_a_server_ends_its_session() ->
     assert 40 < learned_s < 42
 
 
-def test_a_fetch_that_gets_no_response_does_not_stop_a_follower() -> None:
+def test_fetch_that_gets_no_response_does_not_stop_a_follower() -> None:
     cluster, _ = run(HoldLink(20_000, "broker 1", "broker 2", 5_000), end_s=40)
     assert cluster.brokers[1].records(T) == cluster.brokers[2].records(T)
 
 
-def test_a_paused_leader_steps_down_when_it_goes_on() -> None:
+def test_paused_leader_steps_down_when_it_goes_on() -> None:
     cluster, seen = run(PauseProcess(20_000, "broker 1", 15_000))
     assert [leader for _, leader in seen.leaders] == [1, 2, -1]
     assert set(seen.acknowledged_[-1]) <= set(cluster.brokers[2].records(T))
