@@ -14,13 +14,14 @@ from typing import Final
 from msgspec import structs
 
 from replay.errors import ReplayError
-from replay.explore.run import run
 from replay.explore.saved import (
+    WHAT_IF,
     BranchPoint,
     ContinuingLog,
     SavedRun,
     read_document,
     read_run,
+    run_again,
     write_document,
     write_logs,
 )
@@ -58,7 +59,7 @@ def save(continued: ContinuedRun, incident: Incident, log: str, folder: Path) ->
         inputs=continued.inputs,
         violation=None,
         digest=continued.cluster.digest(),
-        strategy="what-if",
+        strategy=WHAT_IF,
         branch=BranchPoint(log, continuation.seq, time, begin, end),
     )
     write_document(saved, folder)
@@ -113,7 +114,7 @@ def _simulated_incident(logged: Incident, saved: SavedRun) -> Incident:
     shift_ms = (logged.begin_ns - START_NS) // _NS_PER_MS
     times = {seq: at_ms + shift_ms for seq, at_ms in logged.times.items()}
     seqs, moments = list(times), list(times.values())
-    is_same = run(scenario, saved.inputs, with_digest=True).digest == saved.digest
+    is_same = run_again(saved).outcome(with_digest=True).digest == saved.digest
     if is_same:
         history = _history_of_run(_scenario_until(scenario, end_ms), saved.inputs, times)
     else:
