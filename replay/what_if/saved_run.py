@@ -92,9 +92,11 @@ def incident_of(path: str, log: OpenedLog, progress: Progress = unreported) -> I
         incident = read_incident(log, progress)
     except ReplayError as error:
         raise ReplayError(f"{path}: {error}") from None
-    folder = _folder_of_run(path)
-    if not isinstance(log, RecordedLog) or folder is None:
+    if not isinstance(log, RecordedLog):
         return incident
+    folder = _folder_of_run(path)
+    if folder is None:
+        return replace(incident, is_kept_run=_is_kept_run(path))
     return _simulated_incident(incident, read_run(folder))
 
 
@@ -104,7 +106,17 @@ def _folder_of_run(path: str) -> Path | None:
     given = folder_named_by(Path(path))
     if not given.exists() or packed_at(given) is not None:
         return None
-    return next((one for one in (given, given.parent) if (one / RUN_FILE).is_file()), None)
+    return _folder_with_run(given)
+
+
+def _is_kept_run(path: str) -> bool:
+    """Whether a path names an incident that was made from a saved run."""
+    given = folder_named_by(Path(path))
+    return packed_at(given) is not None and _folder_with_run(given) is not None
+
+
+def _folder_with_run(log: Path) -> Path | None:
+    return next((one for one in (log, log.parent) if (one / RUN_FILE).is_file()), None)
 
 
 def _simulated_incident(logged: Incident, saved: SavedRun) -> Incident:

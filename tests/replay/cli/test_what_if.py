@@ -185,6 +185,17 @@ def test_saved_run_is_reproduced_by_the_explorer(continued: Path) -> None:
     assert result.stdout.splitlines()[-1] == SAME_RUN
 
 
+@pytest.mark.parametrize("name", ["", "run.json"])
+def test_incident_that_was_made_from_a_run_is_continued_from_its_log_and_the_output_says_so(
+    name: str,
+) -> None:
+    path = INCIDENTS / "cancelled-during-failover" / name
+    result = refold("what-if", path, "--set", "num.partitions=3")
+    assert "run.json: its run is not repeated, its log is continued" in result.stdout
+    other = refold("what-if", UNCLEAN, "--set", "num.partitions=3")
+    assert "run.json" not in other.stdout
+
+
 def test_continued_run_of_the_explorer_is_the_same_run_after_the_cluster_has_recovered(
     tmp_path: Path,
 ) -> None:
