@@ -19,7 +19,7 @@ _WORDS: Final = {
     "less_than_equal": "{input!r} is too large: give at most {le}",
     "value_error": "{error}",
 }
-"""What is wrong with a value, by pydantic's type of the error."""
+"""The words about a value that cannot be used, by pydantic's type of the error."""
 
 
 @contextmanager
