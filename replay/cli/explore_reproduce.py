@@ -44,13 +44,11 @@ def reproduce(path: Path, *, as_json: bool) -> bool:
 
 
 def _run_again(path: Path) -> "tuple[SavedRun, RunOutcome] | tuple[SavedRun08, Run08]":
-    from replay.explore.saved import CONTROLLER, design_of, read_run
+    from replay.explore.saved import CONTROLLER, design_of, read_run, run_again
 
     if design_of(path) == CONTROLLER:
-        from replay.explore.run import run
-
         saved = read_run(path)
-        return saved, run(saved.scenario, saved.inputs, with_digest=True)
+        return saved, run_again(saved).outcome(with_digest=True)
     from replay.explore.kafka_0_8.run import Run08
     from replay.explore.kafka_0_8.saved import read_run_08
 

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from controller.cli.output import OutputFault, standard_output
 from controller.fingerprint import core_fingerprint
 from replay.cli.exit_status import INTERNAL_ERROR, report_internal_error
+from replay.cli.usage_errors import usage_errors_in_words
 from replay.cli.value_names import name_values
 
 _CANNOT_WRITE: Final = 2
@@ -84,6 +85,11 @@ class LazyGroup(TyperGroup):
         if name in SUB_COMMANDS:
             command = _load(name)
         return name, command, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a sub-command."""
+        with usage_errors_in_words():
+            return super().invoke(ctx)
 
 
 app = typer.Typer(

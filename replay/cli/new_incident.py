@@ -141,12 +141,11 @@ def _name_and_title(path: Path) -> tuple[str, str]:
 
 def _keep_run(path: Path, folder: Path, title: str) -> None:
     """Keep a run of `refold explore`: its inputs, and the longest log of a refold in it."""
-    from replay.explore.run import Run
-    from replay.explore.saved import read_run, write_logs
+    from replay.explore.saved import read_run, run_again, write_logs
 
     require_new(folder)
     saved = read_run(path)
-    done = Run(saved.scenario, saved.inputs)
+    done = run_again(saved)
     violation = done.outcome().violation
     with TemporaryDirectory(prefix="refold-incident-") as scratch:
         logs = write_logs(done.cluster, Path(scratch)) if done.cluster is not None else []

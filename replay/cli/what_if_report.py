@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _DIFFERENCES_MAX: Final = 40
 """At most this many differences are printed; JSON has all."""
 _BAR: Final = 30
+_KEPT_RUN: Final = "the incident has a run.json: its run is not repeated, its log is continued"
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -40,6 +41,7 @@ def answer_document(
         "differs": bool(answer.effect),
         "summary": _summary(answer),
         "not_repeated": incident.not_repeated,
+        "is_kept_run": incident.is_kept_run,
         **{
             name: {partition_name(topic, number): one for (topic, number), one in outcome.items()}
             for name, outcome in outcomes.items()
@@ -66,6 +68,8 @@ def answer_parts(
     seconds = (answer.end_ms - answer.begin_ms) / 1000
     begin = f"event {answer.begin_seq} ({incident.time_of(answer.begin_seq)})"
     yield f"continued after {begin} for {seconds:.1f} s in the simulated cluster"
+    if incident.is_kept_run:
+        yield _KEPT_RUN
     if incident.not_repeated is not None:
         yield _not_repeated(incident.not_repeated)
         yield "what happened is read from the log; the continuations are runs of this version"
@@ -175,6 +179,7 @@ def curve_document(
     return {
         "condition": condition,
         "not_repeated": incident.not_repeated,
+        "is_kept_run": incident.is_kept_run,
         **msgspec.structs.asdict(curve),
         "points": [
             {**msgspec.structs.asdict(one), "time": incident.time_of(one.seq)}
@@ -198,6 +203,8 @@ def print_curve(
     from rich.bar import Bar
     from rich.table import Table
 
+    if incident.is_kept_run:
+        typer.echo(_KEPT_RUN)
     if incident.not_repeated is not None:
         typer.echo(_not_repeated(incident.not_repeated))
         typer.echo("all futures are runs of this version: they do not show how likely it was then")

@@ -49,9 +49,11 @@ def names_of(invariants: Iterable[type[Invariant]]) -> list[str]:
     return [*(one.NAME for one in invariants), NO_EXCEPTION, ENDS]
 
 
-def play(build: Callable[[], SimulatedCluster[Any]], monitor: Monitor) -> str:
-    """Run a cluster until the monitor needs no more of it. Returns the exception that ended the
-    run, which is a violation; "": none."""
+def play(
+    build: Callable[[], SimulatedCluster[Any]], monitor: Monitor, *, to_end: bool = False
+) -> str:
+    """Run a cluster until the monitor needs no more of it; with `to_end`, to the end of the
+    scenario. Returns the exception that ended the run, which is a violation; "": none."""
     cluster: SimulatedCluster[Any] | None = None
     second_ends_us, steps = SECOND, 0
 
@@ -63,7 +65,7 @@ def play(build: Callable[[], SimulatedCluster[Any]], monitor: Monitor) -> str:
     try:
         cluster = build()
         scheduler, step = cluster.scheduler, cluster.step
-        while not monitor.is_over and step():
+        while (to_end or not monitor.is_over) and step():
             steps += 1
             if scheduler.now_us >= second_ends_us:
                 second_ends_us, steps = (scheduler.now_us // SECOND + 1) * SECOND, 1
@@ -101,6 +103,7 @@ class Run:
         *,
         keeps_acts: bool = False,
         recorder: DeliveryRecorder | None = None,
+        to_end: bool = False,
     ) -> None:
         self._observer = (
             CoverageObserver(keeps_acts=keeps_acts)
@@ -115,7 +118,7 @@ class Run:
             return self.cluster
 
         with rare_garbage_collection():
-            self.error = play(build, self._monitor)
+            self.error = play(build, self._monitor, to_end=to_end)
 
     def outcome(self, *, with_digest: bool = False) -> RunOutcome:
         """The result as a value that another process can be sent."""
@@ -138,9 +141,9 @@ class Run:
         )
 
 
-def run(scenario: Scenario, inputs: Sequence[Input], *, with_digest: bool = False) -> RunOutcome:
+def run(scenario: Scenario, inputs: Sequence[Input]) -> RunOutcome:
     """Run a scenario with inputs up to the first violation, or until the cluster has recovered."""
-    return Run(scenario, inputs).outcome(with_digest=with_digest)
+    return Run(scenario, inputs).outcome()
 
 
 def breaks(scenario: Scenario, inputs: Sequence[Input], invariant: str) -> Violation | None:

@@ -29,6 +29,8 @@ from replay.world.scenario import Scenario
 FORMAT: Final = 1
 CONTROLLER: Final = "controller"
 """The design with a controller, which has the field `design` in no run.json."""
+WHAT_IF: Final = "what-if"
+"""The strategy of a run that `refold what-if` has saved."""
 
 Document = TypeVar("Document", bound=Struct)
 Decoded = TypeVar("Decoded")
@@ -58,8 +60,9 @@ class ContinuingLog(Struct, frozen=True):
 class SavedRun(Struct, frozen=True, kw_only=True):
     """run.json: everything that a run is a function of, and what it must result in.
 
-    `digest` is that of all histories and znodes at the violation. It is the same with any version
-    of Python, but not with another version of refold: `core` says which one found it.
+    `digest` is that of all histories and znodes when the run ended: at the violation, when the
+    cluster had recovered, or at the end of the scenario. It is the same with any version of Python,
+    but not with another version of refold: `core` says which one found it.
     """
 
     format: int = FORMAT
@@ -74,6 +77,12 @@ class SavedRun(Struct, frozen=True, kw_only=True):
     inputs_before_shrinking: int = 0
     branch: BranchPoint | UnsetType = UNSET
     """Only a run of `refold what-if` has one."""
+
+    @property
+    def goes_to_end(self) -> bool:
+        """Whether the run went on to the end of its scenario, as those of `refold what-if` do. A
+        run of the explorer ends at a violation, or when the cluster has recovered."""
+        return self.strategy == WHAT_IF
 
 
 def saved_run(
@@ -90,6 +99,11 @@ def saved_run(
         strategy=strategy,
         inputs_before_shrinking=before,
     )
+
+
+def run_again(saved: SavedRun) -> Run:
+    """Run a saved run again, as far as it went."""
+    return Run(saved.scenario, saved.inputs, to_end=saved.goes_to_end)
 
 
 def save(run: SavedRun, folder: Path) -> list[Path]:

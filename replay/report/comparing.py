@@ -32,6 +32,7 @@ _EXACT_MAX: Final = 1000
 
 _NOT_SHOWN: Final = 'A "-" marks the offline time of a log that does not show this time.'
 
+_ELAPSED: Final = "Elapsed times count from the first event of A."
 _Pair = tuple[ClusterChange, ClusterChange]
 
 
@@ -61,6 +62,7 @@ def compare(first: Sequence[Report], second: Sequence[Report]) -> None:
     sentences = [
         _about_branch(branch, sides, both),
         _about_changes(pairs, differences, branch, sides, both),
+        _ELAPSED if differences else "",
         _NOT_SHOWN if any(None in (one.first_s, one.second_s) for one in offline) else "",
     ]
     second[-1].comparison = LogComparison(

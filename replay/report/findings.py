@@ -9,9 +9,10 @@ from typing import Final
 from controller.core.election import UNCLEAN_LEADER
 from controller.core.values import counted
 from replay.description.phrases import broker_list, capitalized, first_few
-from replay.names import broker_name
+from replay.names import broker_name, partition_named
 from replay.report.document import Outage, ReportFinding, Severity
 from replay.report.reading import Procedure, Reading
+from replay.subjects import ZnodeSubject, subject_of
 from replay.times import iso_time, nanoseconds_of
 from replay.why.event_reference import EventReference
 from replay.why.explanations.finding import why_lost
@@ -60,6 +61,17 @@ def _command(reading: Reading, question: str) -> str:
     return f"refold why {shlex.quote(reading.path)} {question}"
 
 
+def _command_about(reading: Reading, subject: ZnodeSubject, seq: int) -> str:
+    """The command that explains a partition or a broker at an event; "" for another subject."""
+    if subject.partition is not None:
+        return _command(reading, f"--partition {subject.names[-1]} --at {seq}")
+    return (
+        _command(reading, f"--broker {subject.broker} --at {seq}")
+        if subject.broker is not None
+        else ""
+    )
+
+
 def _of_controller(reading: Reading) -> Iterator[ReportFinding]:
     text = reading.history.headline()
     if text:
@@ -79,7 +91,7 @@ def _of_outages(reading: Reading, outages: Sequence[Outage]) -> Iterator[ReportF
     for (seq, is_long, _), group in groups.items():
         longest = max(group, key=lambda one: one.seconds)
         names = tuple(sorted(one.partition for one in group))
-        when = _when_offline(reading, longest, is_one=len(group) == 1)
+        when = _when_offline(reading, group)
         text = f"{first_few(names, ', ')} {when}: {_why_offline(reading, longest)}."
         at = longest.end_seq or reading.last_seq
         look_at = _command(reading, f"--partition {longest.partition} --at {at}")
@@ -89,14 +101,18 @@ def _of_outages(reading: Reading, outages: Sequence[Outage]) -> Iterator[ReportF
         )
 
 
-def _when_offline(reading: Reading, outage: Outage, *, is_one: bool) -> str:
-    """How long it was offline. A log that is followed does not grow during a quiet outage, so the
-    text says since when."""
+def _when_offline(reading: Reading, group: Sequence[Outage]) -> str:
+    """How long the partitions were offline. A log that is followed does not grow during a quiet
+    outage, so the text says since when."""
+    outage = max(group, key=lambda one: one.seconds)
+    is_one = len(group) == 1
     begin = f"event {outage.seq} ({iso_time(outage.begin_ns)})"
     took = f"{'' if is_one else 'up to '}{outage.seconds:.3f} s"
     was = "was" if is_one else "were"
     if outage.end_seq:
-        return f"{was} offline for {took}, from {begin} until event {outage.end_seq}"
+        first, last = (which(one.end_seq for one in group) for which in (min, max))
+        end = f"event {last}" if first == last else f"events {first} to {last}"
+        return f"{was} offline for {took}, from {begin} until {end}"
     if outage.end_ns == reading.end_ns:
         have = "has" if is_one else "have"
         return f"{have} been offline since {begin}, still at the last event, {took} later"
@@ -122,7 +138,8 @@ def _reported(reading: Reading, outage: Outage) -> int:
     return reading.live[place].reported.get(outage.leader, 0)
 
 
-_Repeated = dict[tuple[str, str], list[AnyFact]]
+_Repeated = dict[tuple[str, str, ZnodeSubject], list[AnyFact]]
+"""The facts of a kind about a path, a code or a partition, and the subject."""
 
 
 def _of_facts(reading: Reading) -> Iterator[ReportFinding]:
@@ -143,19 +160,24 @@ def _of_facts(reading: Reading) -> Iterator[ReportFinding]:
                     one, "broker lost", "warning", sentence(one), (broker_name(broker),), look_at
                 )
             case WriteRefused(path=path):
-                repeated["refused write", path].append(one)
-            case IsrRequested(partition=name, error=error) if error:
-                repeated["refused request", name].append(one)
-            case ReassignmentRequested(partition=name, error=error) if error:
-                repeated["refused request", name].append(one)
+                repeated["refused write", path, subject_of(path)].append(one)
+            case (
+                IsrRequested(partition=name, error=error)
+                | ReassignmentRequested(partition=name, error=error)
+            ) if error:
+                topic, number = partition_named(name)
+                about = ZnodeSubject("partition", topic=topic, partition=number)
+                repeated["refused request", name, about].append(one)
             case NoticeIssued(code=code, level="warning" | "error"):
-                repeated["notice", code].append(one)
+                repeated["notice", code, ZnodeSubject()].append(one)
             case _:
                 pass
-    for (kind, _), facts in repeated.items():
+    for (kind, _, subject), facts in repeated.items():
         more = len(facts) - 1
         text = sentence(facts[0]) + (f" (and {counted(more, 'time')} more like it)" if more else "")
-        yield _finding_at(facts[0], kind, "warning", text, (), "")
+        names = tuple(subject.names[-1:])
+        look_at = _command_about(reading, subject, facts[0].seq)
+        yield _finding_at(facts[0], kind, "warning", text, names, look_at)
 
 
 def _finding_at(

@@ -48,13 +48,14 @@ def page_of(reports: Sequence[Report], version: str = "") -> str:
     """The content of the file: one report, those of one run, or of two sides that are compared. A
     page that is served has the `version` of its logs: it asks for that of now, and loads itself
     again when they differ."""
-    title = f"refold report: {title_of(reports)}"
+    title = title_of(reports)
     script = "\n".join(_text(one) for one in _SCRIPTS)
     policy = f"script-src '{_digest(script)}'; img-src data:; form-action 'none'"
     if version:
         policy += "; connect-src 'self'"
     data = msgspec.json.encode(
         {
+            "title": title,
             "logs": [document_of(one) for one in reports],
             "version": version,
         }
@@ -65,7 +66,7 @@ def page_of(reports: Sequence[Report], version: str = "") -> str:
     scripts = (
         f'<script type="application/json" id="data">{data}</script>\n<script>{script}</script>'
     )
-    return html_document(title, f"{body}\n{scripts}", policy)
+    return html_document(f"refold report: {title}", f"{body}\n{scripts}", policy)
 
 
 def html_document(title: str, body: str, policy: str = "form-action 'self'") -> str:

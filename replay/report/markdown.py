@@ -31,10 +31,10 @@ def _comparison(reports: Sequence[Report], found: LogComparison) -> Iterator[str
     names = [f"{letter_of(log)} is {_text(one.path)}" for log, one in enumerate(reports)]
     yield f"{', '.join(names)}. {_text(found.sentence)}"
     if found.differences:
-        yield from ("", "| only in | event | after | what |", "|---|---|---|---|")
+        yield from ("", "| only in | event | elapsed | what |", "|---|---|---|---|")
         for one in found.differences[:_ROWS_MAX]:
             what = _text(f"{one.subject}: {one.text}")
-            yield f"| {letter_of(one.log)} | {one.seq} | {one.at_ns / 1e9:.3f} s | {what} |"
+            yield f"| {letter_of(one.log)} | {one.seq} | {one.at_ns / 1e9:+.3f} s | {what} |"
         yield from _more(len(found.differences), "difference")
     if found.offline:
         sides = (range(found.second), range(found.second, len(reports)))

@@ -119,6 +119,7 @@ class Incident:
     - `scenario`: that of a simulated incident, whose causes are its inputs; None for a real one
     - `not_repeated`: the version that saved a simulated incident, if the code of this version runs
       it differently: then the history is that of the log
+    - `is_kept_run`: the log is that of a simulated run that is kept, and is continued as others are
     """
 
     configuration: Configuration
@@ -137,6 +138,7 @@ class Incident:
     idle: list[int]
     scenario: Scenario | None = None
     not_repeated: SavedBy | None = None
+    is_kept_run: bool = False
 
     @property
     def brokers(self) -> list[int]:

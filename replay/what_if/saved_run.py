@@ -14,13 +14,14 @@ from typing import Final
 from msgspec import structs
 
 from replay.errors import ReplayError
-from replay.explore.run import run
 from replay.explore.saved import (
+    WHAT_IF,
     BranchPoint,
     ContinuingLog,
     SavedRun,
     read_document,
     read_run,
+    run_again,
     write_document,
     write_logs,
 )
@@ -58,7 +59,7 @@ def save(continued: ContinuedRun, incident: Incident, log: str, folder: Path) ->
         inputs=continued.inputs,
         violation=None,
         digest=continued.cluster.digest(),
-        strategy="what-if",
+        strategy=WHAT_IF,
         branch=BranchPoint(log, continuation.seq, time, begin, end),
     )
     write_document(saved, folder)
@@ -91,9 +92,11 @@ def incident_of(path: str, log: OpenedLog, progress: Progress = unreported) -> I
         incident = read_incident(log, progress)
     except ReplayError as error:
         raise ReplayError(f"{path}: {error}") from None
-    folder = _folder_of_run(path)
-    if not isinstance(log, RecordedLog) or folder is None:
+    if not isinstance(log, RecordedLog):
         return incident
+    folder = _folder_of_run(path)
+    if folder is None:
+        return replace(incident, is_kept_run=_is_kept_run(path))
     return _simulated_incident(incident, read_run(folder))
 
 
@@ -103,7 +106,17 @@ def _folder_of_run(path: str) -> Path | None:
     given = folder_named_by(Path(path))
     if not given.exists() or packed_at(given) is not None:
         return None
-    return next((one for one in (given, given.parent) if (one / RUN_FILE).is_file()), None)
+    return _folder_with_run(given)
+
+
+def _is_kept_run(path: str) -> bool:
+    """Whether a path names an incident that was made from a saved run."""
+    given = folder_named_by(Path(path))
+    return packed_at(given) is not None and _folder_with_run(given) is not None
+
+
+def _folder_with_run(log: Path) -> Path | None:
+    return next((one for one in (log, log.parent) if (one / RUN_FILE).is_file()), None)
 
 
 def _simulated_incident(logged: Incident, saved: SavedRun) -> Incident:
@@ -113,7 +126,7 @@ def _simulated_incident(logged: Incident, saved: SavedRun) -> Incident:
     shift_ms = (logged.begin_ns - START_NS) // _NS_PER_MS
     times = {seq: at_ms + shift_ms for seq, at_ms in logged.times.items()}
     seqs, moments = list(times), list(times.values())
-    is_same = run(scenario, saved.inputs, with_digest=True).digest == saved.digest
+    is_same = run_again(saved).outcome(with_digest=True).digest == saved.digest
     if is_same:
         history = _history_of_run(_scenario_until(scenario, end_ms), saved.inputs, times)
     else:

@@ -367,11 +367,11 @@ class DebugApp(App[None]):
 
     def action_cause(self) -> None:
         """Go to the cause of the event."""
-        self._jump(lambda _: self._cursor.causes(), "causes", "nothing in the log caused it")
+        self._jump(lambda _: self._cursor.causes(), "cause", "nothing in the log caused it")
 
     def action_effect(self) -> None:
         """Go to an effect of the event."""
-        self._jump(lambda _: self._cursor.effects(), "effects", "it caused no later event")
+        self._jump(lambda _: self._cursor.effects(), "effect", "it caused no later event")
 
     def _jump(self, find: Callable[[Progress], list[EventView]], what: str, missing: str) -> None:
         async def work() -> None:
@@ -383,7 +383,7 @@ class DebugApp(App[None]):
             lines = [self._event_line(one) for one in found]
             if len(found) == 1:
                 self._cursor.go(found[0].seq)
-                self._say(f"the only one of the {what} of event {seq}")
+                self._say(f"event {seq} has no other {what}")
                 await self._refresh()
                 return
 
@@ -391,7 +391,7 @@ class DebugApp(App[None]):
                 if place is not None:
                     self._move(lambda _: self._cursor.go(found[place].seq))
 
-            self.push_screen(ChooseScreen(f"The {what} of event {seq}", lines), go)
+            self.push_screen(ChooseScreen(f"The {what}s of event {seq}", lines), go)
 
         self._begin(work)
 

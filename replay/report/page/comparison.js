@@ -12,8 +12,8 @@ function make_comparison() {
   const row = cells => element("tr", {}, ...cells.map(one => element("td", {}, one)));
   const place = (log, seq, at) => { const one = element("button", {className: "link", type: "button", textContent: `event ${seq}`});
     one.onclick = () => { select(seq, -1, log); bring(at, at); }; return one; };
-  if (comparison.differences.length) table(["only in", "event", "after", "what"],
-    comparison.differences.map(([log, seq, at, subject, text]) => row([letter(log), place(log, seq, at), elapsed(at).slice(1), `${subject}: ${text}`])));
+  if (comparison.differences.length) table(["only in", "event", "elapsed", "what"],
+    comparison.differences.map(([log, seq, at, subject, text]) => row([letter(log), place(log, seq, at), elapsed(at), `${subject}: ${text}`])));
   if (comparison.offline.length) table(["partition", `offline in ${side_name(0)}`, `offline in ${side_name(1)}`],
     comparison.offline.map(([name, first, second]) => row([name, ...[first, second].map(one => one === null ? "-" : `${one.toFixed(3)} s`)])));
 }

@@ -23,6 +23,7 @@ class Log {
   }
   once(name, make) { return this.made[name] ??= make(); }
   get lane_data() { return this.once("lanes", () => unpack(this.lanes)); }
+  get was_controller() { return this.failovers.length > 0 || this.counts[0].length > 0; }
   get texts() { return this.lane_data.texts; }
   get event_table() { return this.once("events", () => new Table(this.events)); }
   get decision_table() { return this.once("decisions", () => new Table(this.decisions)); }

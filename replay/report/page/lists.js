@@ -1,6 +1,6 @@
 "use strict";
 // The findings, the list of events and decisions in the window, and the details of the selection.
-const HEIGHT = 24;
+const HEIGHT = 24, BRIEF = 90;
 // The finding that was chosen last is marked while its event is selected.
 let marked = null;
 function mark_finding(chosen = marked) {
@@ -16,7 +16,7 @@ function make_findings() {
       button.onclick = () => { select(seq, -1, index); bring(begin, end); mark_finding({button, seq, index}); };
       by_id("findings").append(element("li", {}, button));
     }
-    if (!log.findings.length) by_id("findings").append(element("li", {textContent: "Nothing unusual happened."}));
+    if (!log.findings.length) by_id("findings").append(element("li", {textContent: `${letter(index) && `${letter(index)}: `}Nothing unusual happened.`}));
     for (const one of log.notes) by_id("notes").append(element("li", {textContent: one}));
     for (const [name, seq, begin, end, epoch, steps] of log.failovers) {
       const total = Math.max(1, end - begin), body = element("tbody");
@@ -105,6 +105,12 @@ function step_row(by) {
   const found = fitting(), place = found.findIndex(is_selected), code = found[Math.max(0, Math.min(found.length - 1, place < 0 ? 0 : place + by))];
   if (code !== undefined) select(seq_of(code), code & 1 ? code >> 1 : -1);
 }
+// A text without its end if it is long; the mouse shows all of it.
+function brief(text) {
+  if (text.length <= BRIEF) return text;
+  const space = text.lastIndexOf(" ", BRIEF), begin = text.slice(0, space > BRIEF / 2 ? space : BRIEF);
+  return element("span", {textContent: `${begin} \u2026`, title: text});
+}
 function draw_detail() {
   const log = shown(), box = by_id("detail"), row = log.row_of(view.seq), key = `${view.log}/${view.seq}/${view.decision}`;
   if (box.dataset.key === key) return;
@@ -112,7 +118,7 @@ function draw_detail() {
   if (row < 0) { box.textContent = "Select a finding, an event or a decision to see its cause and its effects."; return; }
   const events = log.event_table, decisions = log.decision_table, list = element("dl");
   const add = (name, ...what) => list.append(element("dt", {textContent: name}), element("dd", {}, ...what));
-  const buttons = seqs => seqs.slice(0, 20).flatMap(one => [jump(one), ` ${log.row_of(one) < 0 ? "" : events.text(log.row_of(one)).slice(0, 90)}`, element("br")]);
+  const buttons = seqs => seqs.slice(0, 20).flatMap(one => [jump(one), " ", brief(log.row_of(one) < 0 ? "" : events.text(log.row_of(one))), element("br")]);
   add("event", `${view.seq}: ${events.text(row)}`);
   add("time", `${log.iso(events.at[row])} (${elapsed(events.at[row])}), term ${events.term[row]}`);
   const {causes, effects} = links(log);

@@ -14,7 +14,10 @@ function show_filters() {
     box.value = view[name];
   }
   by_id("search").value = view.find; by_id("quiet").checked = view.quiet;
-  by_id("unknown").textContent = Object.keys(known).filter(is_unknown).map(name => `No ${name} is named ${view[name]}: choose another one.`).join(" ");
+  const missing = Object.keys(known).filter(is_unknown).map(name => `No ${name} is named ${view[name]}: choose another one.`);
+  if (view.no_log !== "") missing.push(`No log has the number ${view.no_log}: choose another one.`);
+  else if (view.seq && shown().row_of(view.seq) < 0) missing.push(`No event${letter(view.log) && ` of log ${letter(view.log)}`} has the number ${view.seq}: choose another one.`);
+  by_id("unknown").textContent = missing.join(" ");
 }
 function is_unknown(name) { return view[name] !== "" && !known[name].has(view[name]); }
 function names_by(make) { return [...new Set(logs.flatMap(make))].filter(Boolean).sort(); }
@@ -76,17 +79,17 @@ const dark_scheme = matchMedia("(prefers-color-scheme:dark)");
 // On paper: light colours, and everything that a screen shows folded or scrolls.
 function print_all() {
   const root = document.documentElement; let theme, closed = [];
-  addEventListener("beforeprint", () => { theme = root.dataset.theme || ""; root.dataset.theme = "light";
+  addEventListener("beforeprint", () => { on_paper = true; theme = root.dataset.theme || ""; root.dataset.theme = "light";
     closed = [...document.querySelectorAll("details:not([open])")]; for (const one of closed) one.open = true; redraw(); });
-  addEventListener("afterprint", () => { if (theme) root.dataset.theme = theme; else delete root.dataset.theme;
+  addEventListener("afterprint", () => { on_paper = false; if (theme) root.dataset.theme = theme; else delete root.dataset.theme;
     for (const one of closed) one.open = false; redraw(); });
 }
 const timelines = [];
 function begin() {
   restore();
   const about = log => `${log.iso(log.startUs)} to ${log.iso(log.endUs)}, ${((log.endUs - log.startUs) / 1e6).toFixed(3)} s; events ${log.firstSeq} to ${log.lastSeq}; ${log.recordedBy}`;
-  by_id("title").textContent = logs.map(one => one.path).join(comparison ? " against " : ", ");
-  by_id("about").textContent = comparison ? about(logs[0]) : logs.map((log, index) => (letter(index) && `${letter(index)}: `) + about(log)).join("\n");
+  by_id("title").textContent = given.title;
+  by_id("about").textContent = logs.map((log, index) => (letter(index) && `${letter(index)}: `) + about(log)).join("\n");
   by_id("theme").onclick = () => { const root = document.documentElement, is_dark = root.dataset.theme ? root.dataset.theme === "dark" : dark_scheme.matches;
     root.dataset.theme = is_dark ? "light" : "dark"; redraw(); };
   dark_scheme.addEventListener("change", redraw);

@@ -23,6 +23,7 @@ function make_plots() {
       plot(by_id("curve"), log, `How likely: ${log.curve.condition}`, "likelihood", [{label: "likely", stroke: "#d64545", width: 2, paths, points: {show: true}},
         {label: "low", stroke: "#d6454566", paths}, {label: "high", stroke: "#d6454566", paths}], columns, 110, () => [0, 1.05]);
     }
+    if (!log.counts[0].length) return;  // The log shows no partitions.
     const [at, offline, under] = log.counts, end = [...at, log.endUs];
     const last = list => [...list, list.at(-1) ?? 0];
     plot(by_id("strips"), log, `${name}Partitions that are not well, over time`, "partitions", [{label: `${name}offline partitions`, stroke: "#d64545", fill: "#d6454544", paths: stepped, points: {show: false}},

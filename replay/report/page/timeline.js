@@ -4,16 +4,22 @@ const colours = {online: "#4c9f70", "under-replicated": "#e0a030", offline: "#d6
   "failing over": "#c77d2e", procedure: "#8a7cc2", registered: "#4c9f70", "not registered": "#d64545", session: "#5b8fb9", moving: "#4878a8",
   "rolling back": "#c77d2e", waiting: "#e0a030"};
 const LABEL = 190, ROW = 20, AXIS = 52;
+// On paper: so many lanes fit on a landscape page too, and browsers draw no canvas of any size.
+const SHEET = {width: 1000, rows: 30, max: 20};
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const bad_marks = new Set(["unclean election", "problem", "failover_failed", "expired", "error", "gone", "differs"]);
 
+let on_paper = false;
 class Timeline {
   constructor(log, index) {
-    this.log = log; this.index = index; this.top = 0;
+    this.log = log; this.index = index; this.top = 0; this.sheets = [];
     this.canvas = element("canvas", {tabIndex: 0, role: "img"});
     this.canvas.setAttribute("aria-label", `Lanes of ${log.path}. The button Table shows them as a table.`);
-    this.box = element("div", {className: "lanes"}, this.canvas);
-    if (logs.length > 1) this.box.prepend(element("h3", {textContent: `${letter(index)}: ${log.path}`}));
+    const title = `${letter(index)}: ${log.path}`;
+    if (logs.length > 1 && !log.was_controller) {
+      // There is little to see, so the lanes are folded.
+      this.box = element("details", {className: "lanes", ontoggle: () => changed()}, element("summary", {textContent: `${title}, never controller`}), this.canvas);
+    } else this.box = element("div", {className: "lanes"}, ...(logs.length > 1 ? [element("h3", {textContent: title})] : []), this.canvas);
     by_id("lines").append(this.box);
     this.listen();
   }
@@ -32,15 +38,31 @@ class Timeline {
   }
   x(us) { return LABEL + (us - view.from) / (view.to - view.from) * (this.width - LABEL); }
   us(x) { return view.from + (x - LABEL) / (this.width - LABEL) * (view.to - view.from); }
+  // The lanes, and a row that counts the hidden ones.
+  row_count() { return this.lanes().length + (this.hidden ? 1 : 0); }
   draw() {
-    const lanes = this.lanes(), rows = Math.min(lanes.length + (this.hidden ? 1 : 0), logs.length > 1 ? 12 : 22);
-    const width = this.box.clientWidth, height = AXIS + rows * ROW + 4, scale = devicePixelRatio || 1;
-    if (this.width !== width || this.height !== height || this.scale !== scale) {
-      Object.assign(this, {width, height, scale});
-      this.canvas.width = width * scale; this.canvas.height = height * scale; this.canvas.style.height = `${height}px`;
+    for (const one of this.sheets.splice(0)) one.remove();
+    if (on_paper) { this.draw_sheets(); return; }
+    const count = this.row_count(), rows = Math.min(count, logs.length > 1 ? 12 : 22);
+    this.top = Math.max(0, Math.min(this.top, count - rows));
+    this.draw_on(this.canvas, this.box.clientWidth, rows);
+  }
+  // Paper does not scroll: the lanes that have no room on the canvas of the screen are on more canvases.
+  draw_sheets() {
+    const count = this.row_count(), printed = Math.min(count, SHEET.rows * SHEET.max), top = this.top;
+    for (this.top = 0; this.top < printed; this.top += SHEET.rows) {
+      const canvas = this.top ? this.add_sheet(element("canvas")) : this.canvas;
+      this.draw_on(canvas, SHEET.width, Math.min(SHEET.rows, printed - this.top));
     }
-    this.rows = rows; this.top = Math.max(0, Math.min(this.top, lanes.length + (this.hidden ? 1 : 0) - rows));
-    const g = this.g = this.canvas.getContext("2d");
+    if (count > printed) this.add_sheet(element("p", {textContent: `${count - printed} more lanes are not printed: choose a topic or a broker before you print.`}));
+    this.top = top;
+  }
+  add_sheet(one) { this.sheets.push(one); this.box.append(one); return one; }
+  draw_on(canvas, width, rows) {
+    const lanes = this.lanes(), height = AXIS + rows * ROW + 4, scale = devicePixelRatio || 1, size = [width, height].map(one => Math.round(one * scale));
+    Object.assign(this, {width, height, rows});
+    if (canvas.width !== size[0] || canvas.height !== size[1]) { [canvas.width, canvas.height] = size; canvas.style.height = `${height}px`; }
+    const g = this.g = canvas.getContext("2d");
     g.setTransform(scale, 0, 0, scale, 0, 0); g.font = "12px system-ui,sans-serif"; g.textBaseline = "middle";
     this.c = {fg: css("--fg"), dim: css("--dim"), line: css("--line"), bg: css("--bg"), panel: css("--panel"), sel: css("--accent")};
     g.fillStyle = this.c.bg; g.fillRect(0, 0, width, height);

@@ -1,6 +1,6 @@
 "use strict";
 // The view: the window, the filters and the selection. It is stored in the fragment of the address.
-const view = {from: 0, to: 1, log: 0, seq: 0, decision: -1, topic: "", broker: "", rule: "", kind: "", find: "", quiet: false, top: 0};
+const view = {from: 0, to: 1, log: 0, seq: 0, decision: -1, topic: "", broker: "", rule: "", kind: "", find: "", quiet: false, top: 0, no_log: ""};
 const given = JSON.parse(by_id("data").textContent), logs = given.logs.map(one => new Log(one));
 // A letter for each log, if there are several.
 const letter = index => logs.length > 1 ? String.fromCharCode(65 + index) : "";
@@ -12,6 +12,7 @@ const span_of_all = () => Math.max(1, ...logs.map(one => one.endUs - begin_of_al
 
 function changed(what = {}) {
   Object.assign(view, what);
+  if ("log" in what) view.no_log = "";
   const all = span_of_all(), begin = begin_of_all(), least = 50;
   if (view.to - view.from < least) view.to = view.from + least;
   const width = Math.min(view.to - view.from, all * 1.2);
@@ -43,7 +44,9 @@ function store() {
 function restore() {
   const asked = new URLSearchParams(location.hash.slice(1)), [from, to] = (asked.get("w") || "").split(",").map(Number);
   const number = (name, other) => Number.isFinite(Number(asked.get(name) ?? NaN)) ? Number(asked.get(name)) : other;
-  Object.assign(view, {log: Math.min(logs.length - 1, Math.max(0, number("log", 0))), seq: number("seq", 0), decision: number("d", -1),
+  const log = asked.get("log") || "0", has_log = logs[log] instanceof Log;
+  // The page names a log or an event that does not exist, so it keeps what is not a number.
+  Object.assign(view, {log: has_log ? Number(log) : 0, no_log: has_log ? "" : log, seq: number("seq", asked.get("seq") || 0), decision: number("d", -1),
     topic: asked.get("topic") || "", broker: asked.get("broker") || "", rule: asked.get("rule") || "", kind: asked.get("kind") || "",
     find: asked.get("q") || "", quiet: asked.get("all") === "1"});
   if (to > from) changed({from, to}); else show_all();

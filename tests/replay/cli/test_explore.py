@@ -111,7 +111,7 @@ def test_violation_is_shrunk_saved_and_reproduced(
 
     again = explore("--reproduce", folder)
     assert again.exit_code == 1
-    assert "the same run" in again.stdout
+    assert "\nthe same run: all events, commands and znodes are as saved" in again.stdout
 
     monkeypatch.undo()
     fixed = explore("--reproduce", folder / "run.json")

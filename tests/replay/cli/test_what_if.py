@@ -11,12 +11,16 @@ from typer.testing import CliRunner
 from controller.fingerprint import core_fingerprint
 from replay.cli.main import app
 from replay.explore.saved import save, saved_run
+from replay.world.inputs import CrashBroker
+from replay.world.scenario import TopicSpec
 from tests.races.catalogue import DEFECTS
+from tests.replay.what_if.simulated import scenario
 
 pytestmark = pytest.mark.timeout(180)
 
 INCIDENTS = Path(__file__).parents[2] / "incidents"
 UNCLEAN = INCIDENTS / "unclean-election"
+SAME_RUN = "the same run: all events, commands and znodes are as saved"
 
 
 def refold(*arguments: str | Path) -> Result:
@@ -178,7 +182,34 @@ def test_saved_log_is_compared_by_diff(continued: Path) -> None:
 def test_saved_run_is_reproduced_by_the_explorer(continued: Path) -> None:
     result = refold("explore", "--reproduce", continued.parent)
     assert result.exit_code == 0, result.output
-    assert "the same run" in result.stdout
+    assert result.stdout.splitlines()[-1] == SAME_RUN
+
+
+@pytest.mark.parametrize("name", ["", "run.json"])
+def test_incident_that_was_made_from_a_run_is_continued_from_its_log_and_the_output_says_so(
+    name: str,
+) -> None:
+    path = INCIDENTS / "cancelled-during-failover" / name
+    result = refold("what-if", path, "--set", "num.partitions=3")
+    assert "run.json: its run is not repeated, its log is continued" in result.stdout
+    other = refold("what-if", UNCLEAN, "--set", "num.partitions=3")
+    assert "run.json" not in other.stdout
+
+
+def test_continued_run_of_the_explorer_is_the_same_run_after_the_cluster_has_recovered(
+    tmp_path: Path,
+) -> None:
+    begun = scenario(TopicSpec("t", ((1, 2), (2, 1))), quiet_ms=30_000)
+    run = saved_run(begun, (CrashBroker(8_000, 2, False, 9_000),), seed=1, strategy="x", before=1)
+    log = save(run, tmp_path / "explored")[0]
+    folder = tmp_path / "continued"
+    assert refold("what-if", log, "--out", folder).exit_code == 0
+    result = refold("explore", "--reproduce", folder)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[-1] == SAME_RUN
+    again = refold("what-if", folder, "--set", "num.partitions=3")
+    assert again.exit_code == 0, again.output
+    assert "runs it differently" not in again.stdout
 
 
 @pytest.mark.long

@@ -109,8 +109,8 @@ def test_recovery_is_not_checked_while_a_stock_controller_fails_again_and_again(
 def test_same_inputs_make_the_same_run_with_any_hash_seed() -> None:
     script = (
         "from tests.replay.explore.test_run import INPUTS, small\n"
-        "from replay.explore.run import run\n"
-        "print(run(small(), INPUTS, with_digest=True).digest)"
+        "from replay.explore.run import Run\n"
+        "print(Run(small(), INPUTS).outcome(with_digest=True).digest)"
     )
     digests = {
         subprocess.run(

@@ -11,8 +11,7 @@ from controller.core import znodes
 from replay.cli.main import app
 from replay.errors import ReplayError
 from replay.explore.generators.scenarios import generic
-from replay.explore.run import run
-from replay.explore.saved import read_run, read_scenario, reserved, save, saved_run
+from replay.explore.saved import read_run, read_scenario, reserved, run_again, save, saved_run
 from replay.logs.open_log import open_reader
 from replay.verify.verification import verify_decisions
 from replay.world.inputs import CrashBroker, DeleteControllerZnode, Input
@@ -38,8 +37,7 @@ def test_saved_run_is_read_back_and_runs_again(folder: Path, scenario: Scenario)
     saved = read_run(folder)
     assert (saved.scenario, saved.inputs) == (scenario, _INPUTS)
     assert (saved.seed, saved.strategy, saved.inputs_before_shrinking) == (7, "random", 9)
-    again = run(saved.scenario, saved.inputs, with_digest=True)
-    assert again.digest == saved.digest
+    assert run_again(saved).outcome(with_digest=True).digest == saved.digest
     assert read_run(folder / "run.json") == saved
 
 

@@ -281,7 +281,8 @@ def test_change_in_one_log_is_a_difference_at_its_time(report: Report) -> None:
     time = "1970-01-01T00:00:03.000000Z"
     assert found.differences == [UnmatchedChange(1, 7, 3 * _S, time, "t-0", "leader 3")]
     assert "event 7 of B, at +3.000 s: t-0: leader 3, only in B" in found.sentence
-    assert "| B | 7 | 3.000 s | t-0: leader 3 |" in markdown_of([first, second])
+    assert "Elapsed times count from the first event of A." in found.sentence
+    assert "| B | 7 | +3.000 s | t-0: leader 3 |" in markdown_of([first, second])
 
 
 def test_differences_at_one_time_are_in_the_order_of_their_names(report: Report) -> None:

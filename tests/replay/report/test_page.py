@@ -2,30 +2,20 @@
 
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import pytest
 from msgspec import structs
-from playwright.sync_api import Browser, Page, expect
-from typer.testing import CliRunner
+from playwright.sync_api import Page, expect
 
-from replay.cli.main import app
-from replay.explore.run import Run
-from replay.explore.saved import write_logs
-from replay.logs.open_log import open_log
-from replay.report.building import report_of
-from replay.report.comparing import compare
 from replay.report.differing_decisions import add_differing_decisions
 from replay.report.document import CurvePoint, Lane, PointOfNoReturn, Report
-from replay.report.html import page_of
-from tests.chromium import checked_page, launched, needs_chromium
-from tests.races.catalogue import DEFECTS
+from tests.chromium import needs_chromium
 from tests.replay.report.compared_versions import CRASH, instance, write_diff
 from tests.replay.report.served import served
-from tests.replay.what_if.simulated import run_with_two_logs
+from tests.replay.report.shown_page import Show, decision_is_followed_to_its_cause, report_at
 from tools.bench.inspect import make_log
 
 ODD = "<script>bad()</script>"
@@ -34,61 +24,11 @@ pytestmark = [
     needs_chromium,
 ]
 
-Show = Callable[[Sequence[Report]], Page]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as started:
-        yield started
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    with checked_page(browser, "file:", "http://127.0.0.1") as page:
-        yield page
-
-
-@pytest.fixture
-def show(page: Page, tmp_path: Path) -> Show:
-    def show(reports: Sequence[Report]) -> Page:
-        if len(reports) > 1:
-            compare(reports[:1], reports[1:])
-        file = tmp_path / "report.html"
-        file.write_text(page_of(reports), encoding="utf-8")
-        page.goto(file.as_uri())
-        expect(page.locator("#kind option").nth(1)).to_be_attached()
-        return page
-
-    return show
-
-
-def _report(path: Path | str) -> Report:
-    with open_log(path) as log:
-        return report_of(log, str(path))
-
-
-def _decision_is_followed_to_its_cause(page: Page, search: str) -> None:
-    """Search, open a decision, zoom, and follow the decision to the event that caused it."""
-    page.locator("#search").fill(search)
-    page.locator(".row.decision", has_text=search).first.click()
-    expect(page.locator("#detail")).to_contain_text(search)
-    selected = page.evaluate("view.seq")
-    width = page.evaluate("view.to - view.from")
-    page.locator("#search").fill("")
-    page.locator("#in").click()
-    assert page.evaluate("view.to - view.from") < width
-    page.locator("#list").focus()
-    page.keyboard.press("c")
-    page.wait_for_function("seq => view.seq > 0 && view.seq < seq", arg=selected)
-    expect(page.locator("#detail dl")).to_contain_text("effects")
-    expect(page).to_have_url(re.compile("seq="))
-
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", ["incidents/unclean-election", "recordings/unclean-3.tar.xz"])
 def test_finding_leads_to_its_event_and_the_address_keeps_it(show: Show, name: str) -> None:
-    page = show([_report(f"tests/{name}")])
+    page = show([report_at(f"tests/{name}")])
     page.locator("#findings button").first.click()
     expect(page.locator("#detail dl")).to_contain_text("event")
     expect(page.locator(".row[aria-selected=true]")).to_be_visible()
@@ -106,19 +46,19 @@ def test_finding_leads_to_its_event_and_the_address_keeps_it(show: Show, name: s
     ],
 )
 def test_decision_is_followed_to_its_cause(show: Show, name: str, search: str) -> None:
-    _decision_is_followed_to_its_cause(show([_report(f"tests/{name}")]), search)
+    decision_is_followed_to_its_cause(show([report_at(f"tests/{name}")]), search)
 
 
 def test_demonstration_is_followed_from_a_finding_to_the_lost_broker(show: Show) -> None:
     """Its log is the first one of `python -m tools.demo --folder DIR` in DIR/refold-logs: a broker
     is killed and returns, another one is stopped, then the daemon is killed. `refold log copy` has
     copied it, and tar has packed the copy."""
-    page = show([_report("tests/replay/report/demonstration/log.tar.xz")])
+    page = show([report_at("tests/replay/report/demonstration/log.tar.xz")])
     findings = page.locator("#findings")
     expect(findings).to_contain_text("orders-2, orders-4 were offline")
     page.locator("#findings button", has_text="registration of broker 2 is gone").last.click()
     expect(page.locator("#detail")).to_contain_text("the registration of broker 2 was deleted")
-    _decision_is_followed_to_its_cause(page, "set /brokers/topics/orders/partitions/2/state")
+    decision_is_followed_to_its_cause(page, "set /brokers/topics/orders/partitions/2/state")
     page.keyboard.press("0")
     page.evaluate("select(75)")
     page.keyboard.press("c")
@@ -128,7 +68,7 @@ def test_demonstration_is_followed_from_a_finding_to_the_lost_broker(show: Show)
 
 
 def test_decision_of_a_stock_controller_leads_to_the_expired_session_and_back(show: Show) -> None:
-    page = show([_report("tests/recordings/broker-crash-2.tar.xz")])
+    page = show([report_at("tests/recordings/broker-crash-2.tar.xz")])
     page.evaluate("select(477)")
     for key, text in (
         ("c", "460: broker 2, controller.log"),
@@ -140,7 +80,7 @@ def test_decision_of_a_stock_controller_leads_to_the_expired_session_and_back(sh
 
 
 def test_escape_leaves_no_finding_marked_and_no_effect_to_follow(show: Show) -> None:
-    page = show([_report("tests/incidents/broker-crash")])
+    page = show([report_at("tests/incidents/broker-crash")])
     page.locator("#findings button").first.click()
     marked = page.locator("#findings [aria-current=true]")
     expect(marked).to_have_count(1)
@@ -153,7 +93,7 @@ def test_escape_leaves_no_finding_marked_and_no_effect_to_follow(show: Show) -> 
 
 
 def test_unknown_filter_of_an_address_is_named_and_can_be_replaced(show: Show) -> None:
-    page = show([_report("tests/incidents/broker-crash")])
+    page = show([report_at("tests/incidents/broker-crash")])
     page.evaluate("topic => { location.hash = `topic=${encodeURIComponent(topic)}`; }", ODD)
     unknown = page.locator("#unknown")
     expect(unknown).to_have_text(f"No topic is named {ODD}: choose another one.")
@@ -164,8 +104,34 @@ def test_unknown_filter_of_an_address_is_named_and_can_be_replaced(show: Show) -
     expect(page.locator(".row.decision").first).to_contain_text("orders")
 
 
+@pytest.mark.parametrize(
+    ("fragment", "text"),
+    [
+        ("seq=99999", "No event has the number 99999: choose another one."),
+        ("seq=-1", "No event has the number -1: choose another one."),
+        ("seq=x", "No event has the number x: choose another one."),
+        ("seq=5&log=9", "No log has the number 9: choose another one."),
+    ],
+)
+def test_unknown_event_of_an_address_is_named(show: Show, fragment: str, text: str) -> None:
+    page = show([report_at("tests/incidents/broker-crash")])
+    page.evaluate("fragment => { location.hash = fragment; }", fragment)
+    unknown = page.locator("#unknown")
+    expect(unknown).to_have_text(text)
+    page.locator("#findings button").first.click()
+    expect(unknown).to_be_empty()
+
+
+def test_long_text_of_a_cause_ends_at_a_word_with_dots(show: Show) -> None:
+    page = show([report_at("tests/recordings/broker-crash-2.tar.xz")])
+    page.evaluate("select(477)")
+    cause = page.locator("#detail span[title]").first
+    expect(cause).to_have_text(re.compile(r"deleted brokers: 1, \u2026$"))
+    expect(cause).to_have_attribute("title", re.compile("all live brokers: 2,3$"))
+
+
 def test_filter_by_broker_finds_decisions_that_pass_over_it(show: Show) -> None:
-    page = show([_report("tests/recordings/broker-crash-2.tar.xz")])
+    page = show([report_at("tests/recordings/broker-crash-2.tar.xz")])
     page.locator("#topic").select_option("pair_02")
     page.locator("#broker").select_option("broker 1")
     row = page.locator(".row.decision", has_text="/brokers/topics/pair_02/partitions/0/state")
@@ -173,7 +139,7 @@ def test_filter_by_broker_finds_decisions_that_pass_over_it(show: Show) -> None:
 
 
 def test_plots_name_their_unit_and_have_values_without_the_mouse(show: Show) -> None:
-    page = show([_report("tests/incidents/broker-crash")])
+    page = show([report_at("tests/incidents/broker-crash")])
     expect(page.locator("#strips .u-title")).to_contain_text("Partitions that are not well")
     values = page.locator("#strips .u-value")
     expect(values).to_have_text([re.compile("2026-11-21T23:"), "0", "0"])
@@ -183,18 +149,18 @@ def test_plots_name_their_unit_and_have_values_without_the_mouse(show: Show) -> 
 
 
 def test_failover_is_named_with_its_epoch(show: Show) -> None:
-    page = show([_report("tests/incidents/unclean-election")])
+    page = show([report_at("tests/incidents/unclean-election")])
     expect(page.locator("#failovers summary").first).to_contain_text("Startup, epoch 2, ")
 
 
 def test_time_of_an_event_is_the_one_that_other_commands_print(show: Show) -> None:
-    page = show([_report("tests/incidents/unclean-election")])
+    page = show([report_at("tests/incidents/unclean-election")])
     page.evaluate("select(93)")
     expect(page.locator("#detail")).to_contain_text("2026-11-26T10:23:14.832940Z")
 
 
 def test_escape_in_the_search_ends_the_search(show: Show) -> None:
-    page = show([_report("tests/incidents/broker-crash")])
+    page = show([report_at("tests/incidents/broker-crash")])
     title = page.locator("#list-title")
     expect(title).to_contain_text("in the window")
     everything = title.text_content() or ""
@@ -207,10 +173,45 @@ def test_escape_in_the_search_ends_the_search(show: Show) -> None:
 
 
 def test_passed_over_brokers_are_named(show: Show) -> None:
-    page = show([_report("tests/incidents/broker-crash")])
+    page = show([report_at("tests/incidents/broker-crash")])
     page.locator("#search").fill("set /brokers/topics/orders/partitions/1/state")
     page.locator(".row.decision", has_text="partitions/1/state").first.click()
     expect(page.locator("#detail")).to_contain_text("passed over: 2 is not online")
+
+
+DRAWN = """
+    globalThis.drawn = []; const draw = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+        drawn.push(text); return draw.call(this, text, ...place); };"""
+"""Keeps the texts that are drawn."""
+
+
+def _printed_names(page: Page) -> set[str]:
+    page.evaluate("() => { drawn.length = 0; dispatchEvent(new Event('beforeprint')); }")
+    return set(page.evaluate("drawn"))
+
+
+def test_print_has_all_lanes_that_a_screen_scrolls(page: Page, show: Show) -> None:
+    page.add_init_script(DRAWN)
+    report = report_at("tests/recordings/broker-crash-2.tar.xz")
+    spans = next(one for one in report.lanes if one.group == "partition").spans
+    many = [Lane("partition", f"many-{n}", spans, weight=1.0) for n in range(60)]
+    shown = show([structs.replace(report, lanes=[*report.lanes, *many])])
+    found = {name for one in report.findings for name in one.subjects if "-" in name}
+    wanted = found | {one.name for one in many}
+    assert wanted <= _printed_names(shown)
+    assert shown.locator(".lanes canvas").count() > 1
+    shown.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(shown.locator(".lanes canvas")).to_have_count(1)
+
+
+def test_print_says_how_many_lanes_it_leaves_out(show: Show) -> None:
+    report = report_at("tests/incidents/broker-crash")
+    spans = next(one for one in report.lanes if one.group == "partition").spans
+    lanes = [Lane("partition", f"many-{n}", spans, weight=1.0) for n in range(640)]
+    page = show([structs.replace(report, lanes=lanes)])
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(page.locator(".lanes p")).to_have_text(re.compile("^40 more lanes are not printed: "))
 
 
 CANVASES = "() => [...document.querySelectorAll('canvas')].map(one => one.toDataURL())"
@@ -230,7 +231,7 @@ TEXTS = """() => {
 
 @pytest.mark.parametrize("width", [700, 810, 935, 1080, 1280])
 def test_texts_of_the_time_line_are_neither_covered_nor_cut_off(show: Show, width: int) -> None:
-    page = show([_report("tests/incidents/unclean-election")])
+    page = show([report_at("tests/incidents/unclean-election")])
     page.set_viewport_size({"width": width, "height": 900})
     canvas, texts, marks, axis, row = page.evaluate(TEXTS)
     assert all(one["end"] <= canvas for one in texts)
@@ -245,7 +246,7 @@ def test_texts_of_the_time_line_are_neither_covered_nor_cut_off(show: Show, widt
 
 
 def test_text_that_is_cut_off_ends_with_dots(show: Show) -> None:
-    page = show([_report("tests/incidents/unclean-election")])
+    page = show([report_at("tests/incidents/unclean-election")])
     page.set_viewport_size({"width": 700, "height": 900})
     texts = [one["text"] for one in page.evaluate(TEXTS)[1]]
     states = page.evaluate("() => logs[0].texts")
@@ -255,7 +256,7 @@ def test_text_that_is_cut_off_ends_with_dots(show: Show) -> None:
 
 
 def test_lanes_and_plots_follow_the_colour_scheme_of_the_system(show: Show) -> None:
-    page = show([_report("tests/incidents/broker-crash")])
+    page = show([report_at("tests/incidents/broker-crash")])
     page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
     light = page.evaluate(CANVASES)
     assert len(light) > 1
@@ -270,7 +271,7 @@ def test_lanes_and_plots_follow_the_colour_scheme_of_the_system(show: Show) -> N
 
 
 def test_name_of_a_topic_is_text_everywhere(show: Show) -> None:
-    encoded = msgspec.json.encode(_report("tests/incidents/broker-crash"))
+    encoded = msgspec.json.encode(report_at("tests/incidents/broker-crash"))
     odd = encoded.replace(b"orders", ODD.encode())
     page = show([msgspec.json.decode(odd, type=Report)])
     page.evaluate("() => { globalThis.bad = () => console.error('a name was executed'); }")
@@ -284,7 +285,7 @@ def test_name_of_a_topic_is_text_everywhere(show: Show) -> None:
 
 
 def test_differing_decision_leads_to_its_event(show: Show, tmp_path: Path) -> None:
-    report = _report(CRASH)
+    report = report_at(CRASH)
     add_differing_decisions(report, write_diff(tmp_path, [instance()]))
     page = show([report])
     page.locator("#findings button", has_text="set decided differently (leader)").click()
@@ -300,12 +301,8 @@ def test_differing_decision_leads_to_its_event(show: Show, tmp_path: Path) -> No
     ],
 )
 def test_hidden_partitions_are_counted(page: Page, show: Show, hidden: int, text: str) -> None:
-    page.add_init_script(
-        "globalThis.drawn = []; const draw = CanvasRenderingContext2D.prototype.fillText;"
-        "CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {"
-        " drawn.push(text); return draw.call(this, text, ...place); };"
-    )
-    report = _report("tests/incidents/broker-crash")
+    page.add_init_script(DRAWN)
+    report = report_at("tests/incidents/broker-crash")
     lanes = [one for one in report.lanes if one.group != "partition"]
     lanes += [Lane("partition", f"t-{number}") for number in range(hidden)]
     shown = show([structs.replace(report, lanes=lanes)])
@@ -313,7 +310,7 @@ def test_hidden_partitions_are_counted(page: Page, show: Show, hidden: int, text
 
 
 def test_likelihood_stays_until_the_next_event(show: Show) -> None:
-    report = _report("tests/incidents/broker-crash")
+    report = report_at("tests/incidents/broker-crash")
     begin_ns, took_ns = report.begin_ns, report.end_ns - report.begin_ns
     points = [
         CurvePoint(1, begin_ns, 0.0, 0.0, 0.0),
@@ -329,87 +326,6 @@ def test_likelihood_stays_until_the_next_event(show: Show) -> None:
     # In the middle between two events, a straight line would be half as high as the plot.
     assert red
     assert min(red) > 0.8
-
-
-def test_shrunk_race_is_compared_with_the_run_without_the_defect(
-    show: Show, tmp_path: Path
-) -> None:
-    defect = DEFECTS["R4"]
-    assert defect.directed is not None
-    scenario, inputs = defect.directed()
-    with defect.plant():
-        planted = Run(scenario, inputs).cluster
-    right = Run(scenario, inputs).cluster
-    assert planted is not None
-    assert right is not None
-    logs = [
-        write_logs(cluster, tmp_path / name)[0]
-        for cluster, name in ((planted, "with"), (right, "without"))
-    ]
-    page = show([_report(one) for one in logs])
-    expect(page.locator("#compared")).to_contain_text("only in B")
-    page.locator("#comparison button").first.click()
-    expect(page.locator("#detail dl")).to_contain_text("ISR 1,3,2")
-    expect(page).to_have_url(re.compile("log=1"))
-    page.locator("#switch").click()
-    page.wait_for_function("() => last_list.startsWith('0/')")
-    page.locator("#all").click()
-    _decision_is_followed_to_its_cause(page, "(leader 3, epoch 1, ISR 3,1)")
-
-
-def test_logs_of_one_run_are_on_one_time_axis(page: Page, tmp_path: Path) -> None:
-    run, file = run_with_two_logs(tmp_path / "run"), tmp_path / "report.html"
-    assert CliRunner().invoke(app, ["report", str(run), "-o", str(file)]).exit_code == 0
-    page.goto(file.as_uri())
-    expect(page.locator(".lanes h3")).to_have_text(
-        [re.compile("A: .*refold-100-run-1"), re.compile("B: .*refold-100-run-2")]
-    )
-    expect(page.locator("#comparison")).to_be_hidden()
-    expect(page.locator("#about")).to_contain_text(re.compile("B: .* events 1 to"))
-    expect(page.locator("#findings")).to_contain_text("B failover")
-    # The list follows a little later.
-    title = page.locator("#list-title")
-    expect(title).to_contain_text("in the window")
-    in_first_log = title.text_content() or ""
-    page.keyboard.press("s")
-    page.wait_for_function("() => view.log === 1 && logs[1].startUs > logs[0].endUs")
-    expect(title).not_to_have_text(in_first_log)
-    page.locator(".row.event").first.click()
-    expect(page.locator("#detail dl")).to_contain_text("event")
-    page.keyboard.press("s")
-    page.wait_for_function("() => view.log === 0")
-
-
-def test_run_with_two_logs_is_compared_on_one_time_axis(page: Page, tmp_path: Path) -> None:
-    incident, run, file = "tests/incidents/unclean-election", tmp_path / "run", tmp_path / "a.html"
-    options = ["what-if", incident, "--crash", "controller@80", "--out", str(run)]
-    assert CliRunner().invoke(app, options).exit_code == 1
-    options = ["report", incident, "--against", str(run), "-o", str(file)]
-    assert CliRunner().invoke(app, options).exit_code == 0
-    page.goto(file.as_uri())
-    expect(page.locator(".lanes h3")).to_have_text(
-        [re.compile("A: .*unclean"), re.compile("B: .*-run-1"), re.compile("C: .*-run-2")]
-    )
-    expect(page.locator("#comparison th")).to_contain_text(["offline in A", "offline in B, C"])
-    page.locator("#comparison tr", has_text="controller: elected").locator("button").click()
-    page.wait_for_function("() => view.log === 2")
-    # A change in the third log leads to the same change in the first one, and back.
-    first, second = page.evaluate("() => comparison.pairs.find(one => one[1][0] === 2)")
-    page.evaluate("([log, seq]) => select(seq, -1, log)", second)
-    for log, seq in (first, second):
-        page.keyboard.press("s")
-        page.wait_for_function(f"() => view.log === {log} && view.seq === {seq}")
-
-
-def test_event_with_the_same_change_stays_selected_in_the_other_log(show: Show) -> None:
-    reports = [_report(f"tests/incidents/{name}") for name in ("broker-crash", "unclean-election")]
-    page = show(reports)
-    assert page.locator(".lanes canvas").count() == 2
-    assert reports[1].comparison is not None
-    first, second = reports[1].comparison.pairs[0]
-    page.evaluate("seq => select(seq)", first.seq)
-    page.keyboard.press("s")
-    page.wait_for_function("seq => view.log === 1 && view.seq === seq", arg=second.seq)
 
 
 def test_served_page_is_loaded_again_when_its_log_has_grown(page: Page, tmp_path: Path) -> None:
@@ -428,10 +344,10 @@ def test_served_page_is_loaded_again_when_its_log_has_grown(page: Page, tmp_path
 @pytest.mark.timeout(300)  # The report of a long log takes half a minute.
 def test_page_of_a_long_log_is_searched_and_zoomed(show: Show, tmp_path: Path) -> None:
     make_log(tmp_path / "log", 100_000)
-    page = show([_report(tmp_path / "log")])
+    page = show([report_at(tmp_path / "log")])
     painted = page.evaluate("performance.getEntriesByName('painted')[0].startTime")
     assert painted < 3000  # 700 ms on an idle machine
-    _decision_is_followed_to_its_cause(page, "(leader 1, epoch 2, ISR 1)")
+    decision_is_followed_to_its_cause(page, "(leader 1, epoch 2, ISR 1)")
     page.keyboard.press("0")
     page.locator("#findings button").first.click()
     expect(page.locator("#detail dl")).to_contain_text("event")

@@ -2,12 +2,14 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 from typer.testing import CliRunner
 
+from replay.cli.main import app as refold
 from replay.cli.report import app
 from replay.cli.what_if import app as what_if
 from replay.inspect.at import cluster_at
@@ -73,6 +75,35 @@ def test_findings_name_unclean_elections_and_what_to_look_at() -> None:
     unclean = [one for one in report.findings if one.kind == "unclean election"]
     assert [(one.seq, one.subjects) for one in unclean] == [(127, ("orders-3",))]
     assert "--partition orders-3 --at 127" in unclean[0].look_at
+
+
+def test_refused_request_names_its_partition_and_what_to_look_at() -> None:
+    path = "tests/recordings/broker-crash-2.tar.xz"
+    refused = {
+        one.subjects: one for one in _report(Path(path)).findings if one.kind == "refused request"
+    }
+    found = refused["wide-03-0",]
+    assert found.text.startswith("leader 3 asked for ISR 3 of wide-03-0: rejected with ")
+    assert found.look_at == f"refold why {path} --partition wide-03-0 --at {found.seq}"
+    result = CliRunner().invoke(refold, shlex.split(found.look_at)[1:])
+    assert "leader 3 asked for ISR 3 of wide-03-0: rejected with " in result.stdout
+
+
+def test_refused_write_of_a_partition_names_it_and_what_to_look_at() -> None:
+    (found,) = (
+        one
+        for one in _report(INCIDENTS / "epoch-changed").findings
+        if one.kind == "refused write" and one.subjects
+    )
+    assert f"--partition {found.subjects[0]} --at {found.seq}" in found.look_at
+
+
+def test_outages_that_end_at_several_events_name_the_first_and_the_last_one() -> None:
+    report = _report(Path("tests/recordings/broker-crash-2.tar.xz"))
+    ends = [one.end_seq for one in report.outages if one.seq == 549 and one.seconds >= 1]
+    (text,) = (one.text for one in report.findings if " were offline for up to 7.745 s" in one.text)
+    assert (min(ends), max(ends)) == (956, 964)
+    assert "until events 956 to 964: " in text
 
 
 def test_outage_and_point_of_no_return_name_the_same_two_events() -> None:

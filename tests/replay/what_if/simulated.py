@@ -24,6 +24,7 @@ def scenario(
     *topics: TopicSpec,
     brokers: int = 3,
     active_ms: int = 30_000,
+    quiet_ms: int = 0,
     slow: Sequence[SlowReplica] = (),
     configuration: Configuration = REFOLD,
 ) -> Scenario:
@@ -38,7 +39,7 @@ def scenario(
         slow_replicas=tuple(slow),
         controllers=(ControllerSpec(configuration, starts_after_ms=1_300),),
         active_ms=active_ms,
-        quiet_ms=0,
+        quiet_ms=quiet_ms,
     )
 
 

@@ -201,6 +201,7 @@ async def test_cause_of_an_effect_is_the_event_before_the_jumps() -> None:
     async with debugging(seq=71) as terminal:
         await terminal.press("e")
         assert "event 72 of 124" in terminal.lines[0]
+        assert "event 71 has no other effect" in terminal.text
         await terminal.press("u")
         assert "The causes of event 72" in terminal.text
         await terminal.press("enter")
