@@ -167,6 +167,12 @@ def health(
     """
     _check_servers(bootstrap_server)
     _check_source(log, zookeeper, config, daemon)
+    if probe and log is not None:
+        raise typer.BadParameter(
+            "writes to brokers, and a log may name brokers of the past: use --zookeeper, --config "
+            "or --daemon instead of the log",
+            param_hint="--probe",
+        )
     if watch and at is not None:
         raise typer.BadParameter("is a fixed moment, omit --watch", param_hint="--at")
     is_live = log is None and daemon is None
