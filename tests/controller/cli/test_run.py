@@ -1,6 +1,7 @@
 import asyncio
 import json
 import re
+import re
 import signal
 from pathlib import Path
 
@@ -74,6 +75,15 @@ async def test_unreachable_zookeeper_refuses_the_start(tmp_path: Path) -> None:
     line = await refused(f"127.0.0.1:{free_port()}", tmp_path)
     assert "cannot connect to ZooKeeper" in line
     assert json.loads(line)["level"] == "error"
+
+
+async def test_daemon_that_does_not_wait_for_zookeeper_says_how_long_it_tries(
+    tmp_path: Path,
+) -> None:
+    status, output = await refold("run", f"127.0.0.1:{free_port()}", tmp_path / "logs")
+    assert status == 2
+    first = json.loads(output.splitlines()[0])["message"]
+    assert re.search(r"; the daemon goes on trying for up to \d+ s$", first)
 
 
 async def test_exposed_log_folder_refuses_the_start_before_zookeeper_is_asked(
