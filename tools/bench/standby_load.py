@@ -48,7 +48,7 @@ _COLUMNS = ("seconds", "requests", "sent", "watches", "znodes", "CPU s", "RSS MB
 
 @dataclass(frozen=True)
 class LoadSample:
-    """What ZooKeeper did in a phase. `requests` were received from the standby, and `sent` are
+    """The work of ZooKeeper in a phase. `requests` were received from the standby, and `sent` are
     replies and events to the standby. `watches`, `znodes` and `rss_mb` are those at the end."""
 
     phase: str
