@@ -44,11 +44,11 @@ class FirstAnswer:
 
     def _report_first(self, fault: str) -> None:
         self.fault = fault
+        limit = f"for up to {self._settings.connection_timeout_ms / 1000:g} s"
         logger.warning(
-            "ZooKeeper %s does not answer yet, nothing was changed: %s; %s continues trying for up "
-            "to %g s",
+            "ZooKeeper %s does not answer yet, nothing was changed: %s; %s continues trying %s",
             ",".join(map(str, self._settings.zookeeper.servers)),
             fault,
             self._process,
-            self._settings.connection_timeout_ms / 1000,
+            "until it answers" if self._settings.waits_for_zookeeper else limit,
         )

@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 from msgspec import Struct, structs
 
 RECORDS: Final = 2
@@ -65,7 +65,12 @@ async def _produce(
     found: list[ProbeRecord] = []
     partition = _NONE
     try:
-        async with asyncio.timeout(_SECONDS_MAX), _started_producer(bootstrap, options) as producer:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=bootstrap,
+            acks="all",
+            **{"request_timeout_ms": _REQUEST_MS_MAX, **options},
+        )
+        async with asyncio.timeout(_SECONDS_MAX), _started(producer, bootstrap):
             everywhere = await producer.partitions_for(topic)
             for value in values:
                 # As the producer's own partitioner does; here it is known for a record that fails.
@@ -81,16 +86,21 @@ async def _produce(
 
 
 @asynccontextmanager
-async def _started_producer(
-    bootstrap: str, options: dict[str, Any]
-) -> AsyncIterator[AIOKafkaProducer]:
-    limit = {"request_timeout_ms": _REQUEST_MS_MAX}
-    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", **{**limit, **options})
-    await producer.start()
+async def _started(
+    client: AIOKafkaProducer | AIOKafkaConsumer, bootstrap: str
+) -> AsyncIterator[None]:
+    """A client that is connected; also one that cannot connect is closed. Raises ConnectionError,
+    and errors of the client."""
     try:
-        yield producer
+        try:
+            await client.start()
+        except KafkaConnectionError:
+            # The text of aiokafka is the representation of Python values.
+            text = f"no broker could be asked at {bootstrap} (--bootstrap-server, --command-config)"
+            raise ConnectionError(text) from None
+        yield
     finally:
-        await producer.stop()
+        await client.stop()
 
 
 async def _read_back(
@@ -102,8 +112,7 @@ async def _read_back(
 ) -> list[ProbeRecord]:
     found = []
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, **options)
-    await consumer.start()
-    try:
+    async with _started(consumer, bootstrap):
         for one, value in zip(written, values, strict=True):
             begun = time.monotonic()
             place = TopicPartition(topic, one.partition)
@@ -113,8 +122,6 @@ async def _read_back(
             is_same = (record.offset, record.value) == (one.offset, value)
             fault = "" if is_same else f"offset {record.offset} has another record"
             found.append(structs.replace(one, read_ms=_ms_since(begun), fault=fault))
-    finally:
-        await consumer.stop()
     return found
 
 

@@ -166,7 +166,7 @@ def health(
     daemon runs there, or the topic does not exist; 130 Ctrl-C.
     """
     _check_servers(bootstrap_server)
-    _check_source(log, zookeeper, config, daemon)
+    _check_source(log, zookeeper, config, daemon, probe=probe)
     if watch and at is not None:
         raise typer.BadParameter("is a fixed moment, omit --watch", param_hint="--at")
     is_live = log is None and daemon is None
@@ -267,10 +267,10 @@ def _check_servers(servers: str | None) -> None:
 
 
 def _check_source(
-    log: str | None, zookeeper: str | None, config: Path | None, daemon: Path | None
+    log: str | None, zookeeper: str | None, config: Path | None, daemon: Path | None, *, probe: bool
 ) -> None:
-    """Check that exactly one source is given, and --config only with one that uses it. Raises
-    typer.BadParameter."""
+    """Check that exactly one source is given, and --config and --probe only with one that uses
+    them. Raises typer.BadParameter."""
     sources = [one for one in (log, zookeeper, daemon) if one is not None]
     if len(sources) > 1 or (not sources and config is None):
         raise typer.BadParameter(
@@ -279,6 +279,12 @@ def _check_source(
         )
     if config is not None and log is not None:
         raise typer.BadParameter("applies to --zookeeper and --daemon", param_hint="--config")
+    if probe and log is not None:
+        raise typer.BadParameter(
+            "writes to brokers, and a log may name brokers of the past: use --zookeeper, --config "
+            "or --daemon instead of the log",
+            param_hint="--probe",
+        )
 
 
 def _access(zookeeper: str | None, config: Path | None) -> ClusterAccess:

@@ -13,7 +13,7 @@ from replay.cli.health_sources import ClusterReading
 from replay.cluster_view.views import NO_BROKER, ClusterView
 from replay.description.phrases import broker_list, enumeration, first_few
 from replay.health.evaluate import WORST_FIRST, Health, PartitionHealth, State, TopicHealth
-from replay.names import controller_name, partition_name
+from replay.names import broker_name, controller_name, partition_name
 from replay.why.daemon_terms import since_when_unknown
 
 _MIN_ISR_UNKNOWN: Final = (
@@ -23,6 +23,10 @@ _NOT_IN_LOG: Final = "the log does not have the brokers' own setting"
 _CONFIGS_UNKNOWN: Final = (
     "{why}: of {topics}, one with a larger min.insync.replicas may be under-min-isr without being"
     " listed; --zookeeper reads them"
+)
+_NOT_PROBED: Final = (
+    "{brokers}: not registered, so the address is not known, and the command cannot see whether "
+    "the process still runs; --bootstrap-server HOST:PORT,... probes it"
 )
 _NO_ANSWER: Final = "no broker has reported its own setting (--config for TLS and SASL)"
 _COLOURS: Final = {
@@ -103,6 +107,9 @@ def _notes(moment: ClusterReading, cluster: ClusterView, found: Health) -> Itera
     """The limits of the report, with the topics."""
     if moment.ended_by:
         yield since_when_unknown(moment.ended_by)
+    if moment.without_address:
+        names = [broker_name(one) for one in moment.without_address]
+        yield _NOT_PROBED.format(brokers=first_few(names, ", "))
     is_unknown = {one.topic for one in found.partitions if one.min_insync_replicas is None}
     if is_unknown:
         is_live = moment.brokers or not cluster.seq

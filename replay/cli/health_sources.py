@@ -48,6 +48,7 @@ class ClusterReading(Struct, frozen=True):
     is the brokers' own setting as the daemon knew it at its start, None if it had none.
     `configs_unknown`: why the configurations of topics are not known; "" if they are. `ended_by`:
     the event that ended the last term of the log's daemon, if the cluster is the one before it.
+    `without_address`: brokers that are not registered, and could not be probed.
     """
 
     source: str
@@ -57,6 +58,7 @@ class ClusterReading(Struct, frozen=True):
     min_insync_replicas: int | None = None
     configs_unknown: str = ""
     ended_by: int = 0
+    without_address: tuple[int, ...] = ()
 
 
 def from_log(log: str, seq: int | None, wall_ns: int | None) -> ClusterReading:
@@ -182,4 +184,7 @@ def from_zookeeper(
         time.sleep(again_s)
     cluster = cluster.with_stuck(stuck)
     problem = " ".join(stuck_registrations(cluster))
-    return ClusterReading(shown(connect), cluster, problem, brokers)
+    without_address = registrations.without_address(cluster, brokers)
+    return ClusterReading(
+        shown(connect), cluster, problem, brokers, without_address=without_address
+    )

@@ -58,6 +58,15 @@ class RegistrationProbes:
                 due_s.append(max(left_s, 0.0))
         return stuck, max(due_s, default=None)
 
+    def without_address(
+        self, cluster: ClusterView, registered: Sequence[Broker]
+    ) -> tuple[int, ...]:
+        """The brokers that are not registered and cannot be probed: no address of them is
+        known."""
+        epochs = {one.id: one.epoch for one in registered}
+        lost = self._endpoints_of_lost_brokers(cluster, epochs)
+        return tuple(broker for broker, endpoints in lost.items() if not endpoints)
+
     def _endpoints_of_lost_brokers(
         self, cluster: ClusterView, registered: Mapping[int, int]
     ) -> dict[int, Sequence[Endpoint]]:

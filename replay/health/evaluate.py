@@ -25,7 +25,8 @@ class State(StrEnum):
     """The ways in which a partition is not well, the worst first."""
 
     OFFLINE = "offline"
-    """The partition has no leader, or its ISR is empty: clients can neither write nor read."""
+    """The partition has no leader, or its ISR is empty: clients can neither write nor read. As the
+    other states of replicas, it is not reported for a topic that is being deleted."""
     UNDER_MIN_ISR = "under-min-isr"
     """Fewer replicas are in sync than min.insync.replicas: producers with acks=all are refused."""
     STUCK = "stuck"
@@ -144,28 +145,20 @@ def _of_partition(
     missing = {
         one: why_not_in_sync(view, one, live) for one in view.replicas if one not in view.isr
     }
-    states = []
     is_lost = view.leader != NO_BROKER and view.leader not in live
     gone = {one: why_not_in_sync(view, one, live) for one in view.isr}
     waits_for = gone if all(why in _NEEDS_REPAIR for why in gone.values()) else {}
-    if view.leader == NO_BROKER or is_lost or not view.isr:
-        states.append(State.OFFLINE)
-    if least is not None and len(view.isr) < least:
-        states.append(State.UNDER_MIN_ISR)
+    states = set() if deletion is not None else _of_replicas(view, least, is_lost=is_lost)
     if _is_stuck(view, missing, deletion):
-        states.append(State.STUCK)
-    if missing:
-        states.append(State.UNDER_REPLICATED)
+        states.add(State.STUCK)
     if deletion is not None:
-        states.append(State.DELETING)
+        states.add(State.DELETING)
     if view.is_being_reassigned:
-        states.append(State.REASSIGNING)
-    if State.OFFLINE not in states and view.leader != view.replicas[0]:
-        states.append(State.NOT_PREFERRED)
+        states.add(State.REASSIGNING)
     return PartitionHealth(
         view.topic,
         view.partition,
-        tuple(states),
+        tuple(one for one in WORST_FIRST if one in states),
         view.leader,
         is_lost,
         view.isr,
@@ -174,6 +167,20 @@ def _of_partition(
         waits_for,
         least,
     )
+
+
+def _of_replicas(view: PartitionView, least: int | None, *, is_lost: bool) -> set[State]:
+    """The states that the leader and the ISR show. They are expected while a topic is deleted."""
+    states = set()
+    if least is not None and len(view.isr) < least:
+        states.add(State.UNDER_MIN_ISR)
+    if not set(view.isr).issuperset(view.replicas):
+        states.add(State.UNDER_REPLICATED)
+    if view.leader == NO_BROKER or is_lost or not view.isr:
+        states.add(State.OFFLINE)
+    elif view.leader != view.replicas[0]:
+        states.add(State.NOT_PREFERRED)
+    return states
 
 
 def _is_stuck(

@@ -6,7 +6,6 @@ from typing import Final
 from controller.core.commands import CloseChannel, Issued, Notice, ReadZnodes, Stop
 from controller.core.events import (
     Event,
-    SessionConnected,
     SessionExpired,
     ZnodesRead,
     ZnodesWritten,
@@ -24,7 +23,7 @@ from controller.core.triggers import (
     UncleanLeaderElectionEnable,
 )
 from controller.core.znodes import CONTROLLER as CONTROLLER_PATH
-from controller.core.znodes import read_controller, write_controller
+from controller.core.znodes import read_controller
 from replay.kafka_text.kafka_log import (
     CONTROLLER,
     EVENTS,
@@ -41,7 +40,6 @@ from replay.kafka_text.state_machines import controller_moved
 
 _NO_SESSION: Final = 0
 """Also the owner of a persistent znode."""
-_NS_PER_MS: Final = 1_000_000
 
 
 class RoleLines(LogObserver):
@@ -51,23 +49,13 @@ class RoleLines(LogObserver):
         super().__init__(log)
         self._has_started = False
         self._is_resigning = False
-        self._session_of_last_run = _NO_SESSION
 
     def on_event(self, event: Event) -> None:
-        match event:
-            case SessionExpired() if self.log.controller.is_active:
-                self.log.info_of_0_8(
-                    SESSION_0_8,
-                    "ZK expired; shut down all controller components and try to re-elect",
-                )
-            case SessionExpired(session_id=session) if session != self.log.controller.session_id:
-                # At its start the daemon waited until ZooKeeper had ended this session of its last
-                # run.
-                self._session_of_last_run = session
-            case SessionConnected(session_id=session) if self._session_of_last_run != _NO_SESSION:
-                data = write_controller(self.log.id, self.log.wall_ns // _NS_PER_MS)
-                self._log_conflict(data, self._session_of_last_run, session)
-                self._session_of_last_run = _NO_SESSION
+        if isinstance(event, SessionExpired) and self.log.controller.is_active:
+            self.log.info_of_0_8(
+                SESSION_0_8,
+                "ZK expired; shut down all controller components and try to re-elect",
+            )
 
     def begins(self, trigger: Trigger) -> None:
         self._end_resignation()

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from eventstore.errors import LogError
-from eventstore.folders import is_segment, only_log_in, segments_in
+from eventstore.folders import is_segment, logs_in, only_log_in, segments_in
 from replay.errors import ReplayError
 from replay.logs.saved_runs import folder_named_by, require_one_log
 from replay.progress import Progress, unreported
@@ -36,10 +36,20 @@ def log_at(path: Path | str, progress: Progress = unreported) -> Iterator[Path |
         only = only_log_in(given)
         if only is None:
             require_one_log(given)
+            _require_log_or_recording(given)
         yield only or path
         return
     with TemporaryDirectory(prefix="refold-packed-") as scratch:
         yield unpack_or_import(packed, Path(scratch), progress)
+
+
+def _require_log_or_recording(folder: Path) -> None:
+    """Refuse a folder that has nothing to read. Raises ReplayError."""
+    if folder.is_dir() and not segments_in(folder) and not logs_in(folder):
+        raise ReplayError(
+            f"{folder}: contains no segment of a log (a file such as 00000000000000000001.refold), "
+            "and no files of ZooKeeper's data folder (log.*, snapshot.*)"
+        )
 
 
 def packed_at(path: Path, progress: Progress = unreported) -> Path | None:

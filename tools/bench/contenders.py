@@ -25,34 +25,8 @@ def zookeeper_heap(partitions: int) -> str:
 _ONLY_FOR_A_QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m")
 
 
-class FastZooKeeper(ZooKeeperServer):
-    """A ZooKeeper with Java's default collector and compilers, as in production. The lab's
-    ZooKeeper starts faster, but is so slow that it would determine the results."""
-
-    def __init__(self, folder: Path, heap: str, files: SecuredFiles | None = None) -> None:
-        """`files`: it has a port with TLS and SASL, too."""
-        config: Mapping[str, str] = {}
-        options: tuple[str, ...] = ()
-        if files is not None:
-            config, login = files.zookeeper_server()
-            options = (login,)
-        super().__init__(folder / "zookeeper", pyspark_jars(), config=config, java_options=options)
-        self._heap = heap
-
-    def _command(self) -> Sequence[str]:
-        java, *rest = super()._command()
-        return (java, self._heap, *(one for one in rest if one not in _ONLY_FOR_A_QUICK_START))
-
-
-class Contender(Server):
-    """The process of a controller.
-
-    `broker_id` is the controller id in its requests; `conditions` describes how it is run.
-    """
-
-    title: str
-    broker_id: int
-    conditions: str
+class MeasuredServer(Server):
+    """A process whose CPU time and memory are measured."""
 
     def cpu_seconds(self) -> float:
         """The CPU time of the process so far."""
@@ -73,6 +47,36 @@ class Contender(Server):
             if line.startswith(f"{field}:"):
                 return int(line.split()[1]) / 1024
         raise LookupError(f"no {field} of process {self.pid}")
+
+
+class FastZooKeeper(ZooKeeperServer, MeasuredServer):
+    """A ZooKeeper with Java's default collector and compilers, as in production. The lab's
+    ZooKeeper starts faster, but is so slow that it would determine the results."""
+
+    def __init__(self, folder: Path, heap: str, files: SecuredFiles | None = None) -> None:
+        """`files`: it has a port with TLS and SASL, too."""
+        config: Mapping[str, str] = {}
+        options: tuple[str, ...] = ()
+        if files is not None:
+            config, login = files.zookeeper_server()
+            options = (login,)
+        super().__init__(folder / "zookeeper", pyspark_jars(), config=config, java_options=options)
+        self._heap = heap
+
+    def _command(self) -> Sequence[str]:
+        java, *rest = super()._command()
+        return (java, self._heap, *(one for one in rest if one not in _ONLY_FOR_A_QUICK_START))
+
+
+class Contender(MeasuredServer):
+    """The process of a controller.
+
+    `broker_id` is the controller id in its requests; `conditions` describes how it is run.
+    """
+
+    title: str
+    broker_id: int
+    conditions: str
 
 
 class KafkaPeer(KafkaBroker, Contender):

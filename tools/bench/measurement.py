@@ -23,7 +23,6 @@ from tools.bench.contenders import Contender, FastZooKeeper, zookeeper_heap
 from tools.bench.population import Population
 from tools.bench.stub_brokers import UPDATE_METADATA, Request, StubBrokers
 from tools.bench.zookeeper_reads import CommandClient, client_of
-from tools.lab import ZooKeeperServer
 from tools.lab.secured import SecuredFiles
 
 STEP_SECONDS_MAX = 300.0
@@ -100,7 +99,7 @@ class BenchCluster:
     def __init__(
         self,
         population: Population,
-        server: ZooKeeperServer,
+        server: FastZooKeeper,
         zookeeper: CommandClient,
         stubs: StubBrokers,
         report: Report,

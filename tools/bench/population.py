@@ -74,12 +74,12 @@ class Population:
 
     async def create(self, client: CommandClient) -> None:
         """Write everything to an empty ZooKeeper."""
-        for operations in (_parents(), self._topics(), self._partitions(), self._states()):
+        for operations in (_parents(), self._topics(), self._partitions(), self.states()):
             await _write(client, operations)
 
     async def reset_states(self, client: CommandClient) -> None:
         """Restore the original leader and ISR of every partition."""
-        states = self._states()
+        states = self.states()
         await _write(client, (SetData(one.path, one.data, ANY_VERSION) for one in states))
 
     async def reset_assignments(self, client: CommandClient) -> None:
@@ -102,7 +102,8 @@ class Population:
             for number in partitions:
                 yield Create(znodes.partition_path(topic, number))
 
-    def _states(self) -> Iterator[Create]:
+    def states(self) -> Iterator[Create]:
+        """The original leader and ISR of every partition."""
         for topic, partitions in self.topics.items():
             for number, replicas in partitions.items():
                 state = LeaderAndIsr(replicas[0], 0, replicas, 0, _CONTROLLER_EPOCH)

@@ -95,7 +95,11 @@ class StandbyBench(BenchCluster):
         [epoch] = await self._zookeeper.read((znodes.CONTROLLER_EPOCH,))
         raised = str(int(epoch or b"0") + 1).encode()
         create = Create(znodes.CONTROLLER, data, ephemeral=True)
-        set_epoch = SetData(znodes.CONTROLLER_EPOCH, raised, ANY_VERSION)
+        set_epoch = (
+            Create(znodes.CONTROLLER_EPOCH, raised)
+            if epoch is None
+            else SetData(znodes.CONTROLLER_EPOCH, raised, ANY_VERSION)
+        )
         seizure = (Delete(znodes.CONTROLLER, ANY_VERSION), create, set_epoch)
         errors = await self._zookeeper.call(WriteAtomically(seizure), len(seizure))
         if NO_NODE in errors:

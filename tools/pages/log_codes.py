@@ -65,7 +65,11 @@ TEXTS: Final = {
         "a take-over reads everything",
         "use ZooKeeper 3.6 or later; if it refused the watch, look up the ZooKeeper code",
     ),
-    "lost_election": Text("another broker became controller at the same time"),
+    "lost_election": Text(
+        "another broker became controller at the same time; the message says whether the daemon "
+        "waits",
+        "nothing; `refold health --zookeeper` names the controller",
+    ),
     "role_not_taken": Text(
         "ZooKeeper refused the write that takes the role", "look up the ZooKeeper code"
     ),

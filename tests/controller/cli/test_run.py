@@ -76,6 +76,16 @@ async def test_unreachable_zookeeper_refuses_the_start(tmp_path: Path) -> None:
     assert json.loads(line)["level"] == "error"
 
 
+async def test_daemon_that_does_not_wait_for_zookeeper_says_how_long_it_tries(
+    tmp_path: Path,
+) -> None:
+    status, output = await refold("run", f"127.0.0.1:{free_port()}", tmp_path / "logs")
+    assert status == 2
+    messages = [json.loads(line)["message"] for line in output.splitlines()]
+    [first] = [one for one in messages if "does not answer yet" in one]
+    assert re.search(r"; the daemon goes on trying for up to \d+ s$", first)
+
+
 async def test_exposed_log_folder_refuses_the_start_before_zookeeper_is_asked(
     tmp_path: Path,
 ) -> None:
@@ -103,7 +113,7 @@ async def test_daemon_that_waits_for_zookeeper_says_so_and_ends_at_a_signal(fold
             f"ZooKeeper {connect} does not answer yet, nothing was changed: no connection to "
             f"{connect}: "
         )
-        assert first.endswith("; the daemon continues trying for up to 4 s")
+        assert first.endswith("; the daemon continues trying until it answers")
         assert "no session within 4 s: " in second
         assert await daemon.stop() == 0
     assert not (folder / "logs").exists()

@@ -107,6 +107,21 @@ async def test_active_daemon_without_standbys_says_whether_it_knows(folder: Path
         assert f"standbys: not known: {why}\n" in await shown(folder, status)
 
 
+@pytest.mark.parametrize(
+    ("is_standby", "line"),
+    [
+        (False, "role: standby (runs without --standby)\n"),
+        (True, "role: standby\n"),
+        (None, "role: standby\n"),
+    ],
+)
+async def test_role_of_a_standby_says_whether_it_follows_the_cluster(
+    is_standby: bool | None, line: str, folder: Path
+) -> None:
+    """A daemon of 0.2.0 does not report it."""
+    assert line in await shown(folder, structs.replace(IDLE, is_standby=is_standby))
+
+
 async def test_daemon_without_a_session_says_that_it_decides_nothing(folder: Path) -> None:
     output = await shown(folder, IDLE)
     assert "role: standby\n" in output

@@ -47,6 +47,10 @@ class Runbook:
         script.write_text(f'#!/bin/bash\nexec {shlex.join(map(str, start))} "$@"\n')
         script.chmod(0o755)
 
+    def skip(self) -> None:
+        """Leave the next command out: it is for another cause."""
+        self._commands.pop(0)
+
     async def step(self, **places: str) -> tuple[int, str]:
         """Run the next command. Returns its exit status and its output."""
         found = await self.preview(**places)

@@ -120,6 +120,28 @@ async def test_registration_that_is_left_is_deleted(tmp_path: Path) -> None:
         assert page.is_done
 
 
+async def test_live_broker_without_a_registration_is_restarted(tmp_path: Path) -> None:
+    """A broker does not notice that its znode is deleted while its session continues."""
+    async with cluster() as lab_cluster:
+        await lab_cluster.create_topic("orders", {0: [3, 1, 2]})
+        settings = {"refold.registration.check.ms": 3000, "zookeeper.session.timeout.ms": 30000}
+        daemon = await lab_cluster.controlling(settings=settings)
+        await lab_cluster.until_reported(daemon, "failover_done")
+        async with client(lab_cluster.connect) as znodes:
+            await znodes.delete("/brokers/ids/3")
+        await lab_cluster.until_reported(daemon, "broker_not_registered")
+        broker = lab_cluster.lab.brokers[2]
+        page = runbook("stuck-registration", tmp_path, lab_cluster, daemon)
+        cause = f"Broker 3 answers on {broker.connect}, but does not register again"
+        await page.expect(1, cause)
+        await page.expect(0, cause)
+        page.skip()
+        await broker.restart()
+        await lab_cluster.until_in_sync("orders", 3)
+        await page.expect(0)
+        assert page.is_done
+
+
 def test_every_runbook_is_tested() -> None:
     pages = list(FOLDER.glob("*.md"))
     assert pages

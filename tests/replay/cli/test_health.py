@@ -17,6 +17,7 @@ from tests.controller.cli.clusters import client
 from tests.controller.cli.daemon_statuses import ACTIVE, IDLE, WAITING, serving
 from tests.controller.core.cluster import Cluster
 from tests.replay.recorded_log import header, write_log
+from tools.lab.ports import HOST, free_port
 from tools.lab.refold import run
 from tools.lab.zookeeper import ZooKeeperServer
 
@@ -218,8 +219,10 @@ def test_unknown_topic_is_named(log: Path) -> None:
         (["--zookeeper", "localhost:no"], "is not HOST:PORT"),
         (["--zookeeper", "localhost:1", "--at", "3"], "is a moment of a log"),
         (["LOG", "--at", "3", "--watch"], "is a fixed moment, omit --watch"),
-        (["LOG", "--probe"], "needs one --topic"),
-        (["LOG", "--probe", "--topic", "t", "--topic", "u"], "needs one --topic"),
+        (["LOG", "--probe", "--topic", "t"], "use --zookeeper, --config or --daemon instead"),
+        (["LOG", "--at", "3", "--probe", "--topic", "t"], "use --zookeeper, --config or --daemon"),
+        (["--zookeeper", "a:1", "--probe"], "needs one --topic"),
+        (["--zookeeper", "a:1", "--probe", "--topic", "t", "--topic", "u"], "needs one --topic"),
         (["--zookeeper", "a:1", "--zookeeper", "b:1"], "is given 2 times: give it once"),
         (["LOG", "--fail-on", "offline", "--fail-on", "stuck"], "is given 2 times: give it once"),
         (["LOG", "--bootstrap-server", "localhost:1"], "applies to --probe"),
@@ -319,7 +322,32 @@ def test_cluster_without_refold_is_read_from_zookeeper(zookeeper: ZooKeeperServe
         (1, ["under-min-isr", "under-replicated"]),
         (0, ["not-preferred"]),
     ]
-    assert found["notes"] == []
+    assert found["notes"] == [
+        "broker 3: not registered, so the address is not known, and the command cannot see whether "
+        "the process still runs; --bootstrap-server HOST:PORT,... probes it"
+    ]
+
+
+@pytest.mark.lab
+def test_broker_with_a_given_address_is_probed_and_not_noted(zookeeper: ZooKeeperServer) -> None:
+    anyio.run(make_topic, zookeeper, "/probed")
+    options = ("--bootstrap-server", f"{HOST}:{free_port()}", "--patience", 0)
+    assert found_by("--zookeeper", f"{zookeeper.connect}/probed", *options)["notes"] == []
+
+
+@pytest.mark.lab
+async def test_probe_without_a_broker_reports_the_servers_and_prints_nothing_else(
+    zookeeper: ZooKeeperServer,
+) -> None:
+    """aiokafka would print its own messages."""
+    await make_topic(zookeeper, "/unserved")
+    connect, servers = f"{zookeeper.connect}/unserved", f"{HOST}:{free_port()}"
+    options = ("--topic", "t", "--probe", "--bootstrap-server", servers, "--patience", "0")
+    status, output = await run("health", "--zookeeper", connect, *options)
+    assert status == 1
+    fault = f"probe: not written: no broker could be asked at {servers}"
+    assert fault in output
+    assert [word for word in ("Unclosed", "aiokafka", "AddressFamily") if word in output] == []
 
 
 @pytest.mark.lab

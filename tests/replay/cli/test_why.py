@@ -175,6 +175,7 @@ def test_folder_without_zookeepers_files_is_an_error(tmp_path: Path) -> None:
     result = refold("why", tmp_path)
     assert result.exit_code == 2
     assert "contains no segment" in result.stderr
+    assert "no files of ZooKeeper's data folder (log.*, snapshot.*)" in result.stderr
 
 
 def test_unknown_kind_is_an_error(log: Path) -> None:

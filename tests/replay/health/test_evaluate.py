@@ -149,6 +149,19 @@ def test_deletion_that_waits_is_stuck(status: str, is_stuck: bool) -> None:
     assert State.DELETING in states
 
 
+@pytest.mark.parametrize("status", ["waits", "under way"])
+def test_partition_of_a_topic_that_is_deleted_is_not_offline(status: str) -> None:
+    """The deletion itself ends the leader and the replicas."""
+    found = cluster((Assignment((1, 2)), -1, (1,)), min_insync_replicas=2)
+    deletion = msgspec.convert(
+        {"topic": "test", "status": status, "offline_brokers": []}, DeletionView
+    )
+    health = evaluate(structs.replace(found, deletions=[deletion]))
+    expected = [State.STUCK] if status == "waits" else []
+    assert one(health).states == (*expected, State.DELETING)
+    assert health.counts[State.OFFLINE] == 0
+
+
 def test_live_replica_that_is_deleted_with_its_topic_does_not_wait_for_a_leader() -> None:
     found = cluster((Assignment((1, 2)), -1, (1,)))
     [topic] = found.topics

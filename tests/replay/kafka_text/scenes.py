@@ -91,6 +91,18 @@ def killed_daemon_returns_after_its_session() -> Cluster:
     return cluster.start()
 
 
+def killed_daemon_returns_to_another_controller() -> Cluster:
+    """As `killed_daemon_returns_after_its_session`, with `--take-over`; a stock broker has taken
+    the role meanwhile."""
+    before = three_brokers()
+    last_session = before.session
+    before.zookeeper.end_session(last_session)
+    before.take_role(2)
+    cluster = Cluster(zookeeper=before.zookeeper, take_over=True)
+    cluster.happen(SessionExpired(last_session), "session")
+    return cluster.start()
+
+
 def another_controller() -> Cluster:
     """A stock broker takes the role while partitions, replicas and new topics are written."""
     cluster = three_brokers()
@@ -453,6 +465,7 @@ SCENES: tuple[Callable[[], Cluster], ...] = (
     session_ends,
     killed_daemon_returns,
     killed_daemon_returns_after_its_session,
+    killed_daemon_returns_to_another_controller,
     another_controller,
     another_controller_and_replicas,
     another_controller_and_a_new_topic,

@@ -17,6 +17,7 @@ from tests.replay.kafka_text.scenes import (
     broker_dies_and_returns,
     killed_daemon_returns,
     killed_daemon_returns_after_its_session,
+    killed_daemon_returns_to_another_controller,
     session_ends,
 )
 
@@ -108,21 +109,29 @@ def test_lines_of_0_8_are_those_of_kafka_0_8() -> None:
     assert [one for one in lines if "Newly added brokers: , deleted" not in one] == expected
 
 
-@pytest.mark.parametrize("scene", [killed_daemon_returns, killed_daemon_returns_after_its_session])
-def test_daemon_that_was_killed_finds_a_conflicted_ephemeral_node(
-    scene: Callable[[], Cluster],
-) -> None:
-    [conflict] = lines_of(scene(), of_0_8=True)
+def test_daemon_that_was_killed_finds_a_conflicted_ephemeral_node() -> None:
+    [conflict] = lines_of(killed_daemon_returns(), of_0_8=True)
     assert re.fullmatch(
         r"INFO I wrote this conflicted ephemeral node \[\{.*\}\] at /controller a while back in a "
         r"different session, hence I will backoff for this node to be deleted by Zookeeper and "
         r"retry \(kafka\.utils\.ZkUtils\$\)",
         conflict.text[26:],
     )
-    errors = [line.message for line in lines_of(scene()) if line.level == "ERROR"]
+    errors = [line.message for line in lines_of(killed_daemon_returns()) if line.level == "ERROR"]
     assert [one.partition(",")[0] for one in errors] == [
         "Error while creating ephemeral at /controller"
     ]
+
+
+@pytest.mark.parametrize(
+    "scene", [killed_daemon_returns_after_its_session, killed_daemon_returns_to_another_controller]
+)
+def test_daemon_that_waited_for_the_end_of_its_session_conflicts_with_none(
+    scene: Callable[[], Cluster],
+) -> None:
+    """When its log begins, ZooKeeper has deleted the znode of the earlier session."""
+    lines = lines_of(scene()) + lines_of(scene(), of_0_8=True)
+    assert [one.text for one in lines if "ephemeral" in one.text] == []
 
 
 def test_first_session_of_a_daemon_conflicts_with_none() -> None:

@@ -104,7 +104,10 @@ async def elect(controller: Controller, *, take_over: bool = False) -> None:
             # Another broker took the role at the same moment, as when a dead controller's session
             # ends. Try once more only: of two controllers that take over, one must end with the
             # role.
-            await _stand_until_decided(controller, take_over)
+            _report_lost(controller, "this daemon takes over once more")
+            poll = await _stand_until_decided(controller, take_over)
+        if poll is Poll.LOST:
+            _report_lost(controller, "this daemon waits until the role is free")
     except ZnodeError as error:
         controller.notice("error", "unreadable_znode", znodes.CONTROLLER_EPOCH, str(error))
         _back_off(controller, "the controller epoch cannot be read")
@@ -119,6 +122,11 @@ async def elect(controller: Controller, *, take_over: bool = False) -> None:
         if FAILOVER_BACK_OFF.applies(controller.configuration):
             _back_off(controller, "failover failed")
         await give_up(controller)
+
+
+def _report_lost(controller: Controller, next_step: str) -> None:
+    text = f"another broker became controller at the same time; {next_step}"
+    controller.notice("info", "lost_election", znodes.CONTROLLER, text)
 
 
 def _back_off(controller: Controller, why: str) -> None:
@@ -243,8 +251,6 @@ async def _take_role(
         return Poll.UNKNOWN
     if any(errors) and CONNECTION_LOSS not in errors:
         if any(one in (NODE_EXISTS, NO_NODE, BAD_VERSION) for one in errors):
-            text = "another broker became controller at the same time"
-            controller.notice("info", "lost_election", znodes.CONTROLLER, text)
             return Poll.LOST
         text = f"the role cannot be taken (ZooKeeper codes {errors})"
         controller.notice("error", "role_not_taken", znodes.CONTROLLER, text)
