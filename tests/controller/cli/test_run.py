@@ -83,7 +83,7 @@ async def test_daemon_that_does_not_wait_for_zookeeper_says_how_long_it_tries(
     assert status == 2
     messages = [json.loads(line)["message"] for line in output.splitlines()]
     [first] = [one for one in messages if "does not answer yet" in one]
-    assert re.search(r"; the daemon goes on trying for up to \d+ s$", first)
+    assert re.search(r"; the daemon continues trying for up to \d+ s$", first)
 
 
 async def test_exposed_log_folder_refuses_the_start_before_zookeeper_is_asked(
