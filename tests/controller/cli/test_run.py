@@ -272,10 +272,11 @@ async def test_start_waits_for_the_session_of_a_killed_run(
         assert await daemon.stop() == 0
         assert not await znodes.exists("/again/controller")
     log = str(max((tmp_path / "logs").iterdir()))
+    # The znode was gone when the daemon first read it.
     _, output = await run("log", "show", log, "--format", "kafka-0.8")
-    assert re.search(r"I wrote this conflicted ephemeral node \[{.*}\] at /controller", output)
+    assert "conflicted ephemeral node" not in output
     _, output = await run("log", "show", log, "--format", "kafka")
-    assert "Error while creating ephemeral at /controller, node already exists" in output
+    assert "Error while creating ephemeral" not in output
     assert (await run("replay", log))[0] == 0
 
 
