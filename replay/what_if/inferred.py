@@ -8,7 +8,9 @@ from msgspec import structs
 
 from controller.core.error_codes import (
     ELECTION_NOT_NEEDED,
+    ELIGIBLE_LEADERS_NOT_AVAILABLE,
     NONE,
+    PREFERRED_LEADER_NOT_AVAILABLE,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from controller.core.znodes import Name
@@ -33,7 +35,13 @@ from replay.world.inputs import (
 Rejected = frozenset[Name] | None
 """The partitions of a request that the controller rejected; None: the whole request."""
 
-_REPEATED: Final = (NONE, ELECTION_NOT_NEEDED, UNKNOWN_TOPIC_OR_PARTITION)
+_REPEATED: Final = (
+    NONE,
+    ELECTION_NOT_NEEDED,
+    ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    PREFERRED_LEADER_NOT_AVAILABLE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 """The errors of partitions with which a request is repeated: it was not rejected, or the simulated
 controller rejects it, too. For a topic that is being deleted, it ends a reassignment by znode."""
 
