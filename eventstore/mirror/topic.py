@@ -186,17 +186,14 @@ async def _create(admin: AIOKafkaAdminClient, topic: MirrorTopic) -> bool:
 async def partitions_of(topic: MirrorTopic) -> list[TopicPartition]:
     """The topic's partitions. Raises MirrorFailed if the topic does not exist."""
     async with _admin(topic) as admin:
-        found = await _describe(admin, topic)
-        tries = 1
-        while found is None and tries < _TRIES_OF_NEW_TOPIC:
-            await anyio.sleep(_TRY_AGAIN_S)
+        for _ in range(_TRIES_OF_NEW_TOPIC):
             found = await _describe(admin, topic)
-            tries += 1
-        if found is None:
-            text = "there is no such topic that this client may describe: check its name"
-            raise MirrorFailed(topic.place, text)
-        numbers = sorted(one["partition"] for one in found["partitions"])
-        return [TopicPartition(topic.name, number) for number in numbers]
+            if found is not None:
+                numbers = sorted(one["partition"] for one in found["partitions"])
+                return [TopicPartition(topic.name, number) for number in numbers]
+            await anyio.sleep(_TRY_AGAIN_S)
+        text = "there is no such topic that this client may describe: check its name"
+        raise MirrorFailed(topic.place, text)
 
 
 async def ends_of(topic: MirrorTopic) -> dict[int, int]:

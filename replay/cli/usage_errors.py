@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import typer
 
+from controller.escaping import escape_unprintable
+
 _WORDS: Final = {
     "int_parsing": "{input!r} is not a whole number",
     "int_from_float": "{input!r} is not a whole number",
@@ -34,5 +36,5 @@ def usage_errors_in_words() -> Iterator[None]:
         found = errors_of()[0] if errors_of is not None else {}
         if found.get("type") in _WORDS:
             words = _WORDS[found["type"]].format(input=found["input"], **found.get("ctx", {}))
-            error.message = "".join(one if one.isprintable() else repr(one)[1:-1] for one in words)
+            error.message = escape_unprintable(words)
         raise

@@ -64,7 +64,7 @@ class BrokerLines(LogObserver):
             case ApiCall(request=ControlledShutdownReceived() as asked):
                 self._log_shutdown(asked)
 
-    def on_outcome(self, command: Issued, outcome: ZooKeeperOutcome) -> None:
+    def on_outcome(self, issued: Issued, outcome: ZooKeeperOutcome) -> None:
         if not isinstance(self.log.trigger, BrokerChange):
             return
         match outcome:

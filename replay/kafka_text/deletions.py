@@ -34,8 +34,8 @@ class DeletionLines(LogObserver):
     def ends(self) -> None:
         self._log_waiting()
 
-    def on_outcome(self, command: Issued, outcome: ZooKeeperOutcome) -> None:
-        match command.command, outcome:
+    def on_outcome(self, issued: Issued, outcome: ZooKeeperOutcome) -> None:
+        match issued.command, outcome:
             case ReadChildren(path=znodes.DELETE_TOPICS), ChildrenRead(error=0, children=topics):
                 if isinstance(self.log.trigger, TopicDeletion):
                     self._log_asked(topics)

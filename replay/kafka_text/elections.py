@@ -48,8 +48,8 @@ class ElectionLines(LogObserver):
                 if self.log.controller.is_active and partitions is not None:
                     self._log_skipped(self._sort(partitions), asked.election.upper())
 
-    def on_outcome(self, command: Issued, outcome: ZooKeeperOutcome) -> None:
-        match command.command, outcome:
+    def on_outcome(self, issued: Issued, outcome: ZooKeeperOutcome) -> None:
+        match issued.command, outcome:
             case ReadZnodes(paths=(znodes.PREFERRED_ELECTION,)), ZnodesRead(errors=[error]):
                 if error not in (OK, NO_NODE):
                     return

@@ -101,8 +101,8 @@ class IsrChangeLines(LogObserver):
                     why = "leader is recovering and ISR is greater than 1"
                 self.log.info(CONTROLLER, f"Rejecting AlterPartition {who} {why}: {spelt}")
 
-    def on_outcome(self, command: Issued, outcome: ZooKeeperOutcome) -> None:
-        match self.log.trigger, command.command, outcome:
+    def on_outcome(self, issued: Issued, outcome: ZooKeeperOutcome) -> None:
+        match self.log.trigger, issued.command, outcome:
             case ApiCall(request=AlterPartitionReceived()), WriteZnodes() as write, ZnodesWritten():
                 if any(outcome.errors):
                     self._log_unwritten(write, outcome)
@@ -147,8 +147,8 @@ class LogDirLines(LogObserver):
             broker = trigger.answer.broker
             self._offline_before = dict(self.log.context.offline_dirs.get(broker, {}))
 
-    def on_outcome(self, command: Issued, outcome: ZooKeeperOutcome) -> None:
-        match self.log.trigger, command.command, outcome:
+    def on_outcome(self, issued: Issued, outcome: ZooKeeperOutcome) -> None:
+        match self.log.trigger, issued.command, outcome:
             case LogDirEventNotification(), ReadZnodes(paths=paths), ZnodesRead():
                 if CONNECTION_LOSS not in outcome.errors and paths[0].startswith(
                     znodes.LOG_DIR_EVENTS

@@ -141,5 +141,5 @@ class LogObserver(FoldObserver):
     def on_event(self, event: Event) -> None:
         """An event is about to be folded."""
 
-    def on_outcome(self, command: Issued, outcome: ZooKeeperOutcome) -> None:
+    def on_outcome(self, issued: Issued, outcome: ZooKeeperOutcome) -> None:
         """The outcome of a command of the current procedure is about to be folded."""

@@ -69,14 +69,14 @@ class ReassignmentLines(LogObserver):
 
     # Outcomes
 
-    def on_outcome(self, command: Issued, outcome: ZooKeeperOutcome) -> None:
-        match command.command, outcome:
+    def on_outcome(self, issued: Issued, outcome: ZooKeeperOutcome) -> None:
+        match issued.command, outcome:
             case WriteZnodes(), ZnodesWritten():
-                self._take_written(command.reason, command.command, outcome)
+                self._take_written(issued.reason, issued.command, outcome)
             case ReadZnodes(paths=(znodes.REASSIGN_PARTITIONS,)), ZnodesRead(errors=[0]) as read:
                 self._entries = _entries(read.data[0])
-            case ReadZnodes(), ZnodesRead() if command.reason.rule == RULE:
-                paths = command.command.paths[outcome.offset :]
+            case ReadZnodes(), ZnodesRead() if issued.reason.rule == RULE:
+                paths = issued.command.paths[outcome.offset :]
                 for path, error, data in zip(paths, outcome.errors, outcome.data, strict=False):
                     if not error:
                         self._take_isr(path, data)

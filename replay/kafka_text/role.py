@@ -109,9 +109,9 @@ class RoleLines(LogObserver):
                 for text in ("Shutting down", "Stopped", "Shutdown completed"):
                     self.log.info(EVENTS, text)
 
-    def on_outcome(self, command: Issued, outcome: ZooKeeperOutcome) -> None:
-        if isinstance(outcome, ZnodesRead) and isinstance(command.command, ReadZnodes):
-            self._find_conflict(command.command, outcome)
+    def on_outcome(self, issued: Issued, outcome: ZooKeeperOutcome) -> None:
+        if isinstance(outcome, ZnodesRead) and isinstance(issued.command, ReadZnodes):
+            self._find_conflict(issued.command, outcome)
         is_fenced = isinstance(outcome, ZnodesWritten) and FENCED in outcome.errors
         if is_fenced and not self.log.is_failing_over:
             event = _spell(self.log.trigger)

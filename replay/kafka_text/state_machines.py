@@ -121,13 +121,13 @@ class StateMachineLines(LogObserver):
     def sends(self, requests: Sequence[BrokerRequest], rule: str) -> None:
         self._finish()
 
-    def on_outcome(self, command: Issued, outcome: ZooKeeperOutcome) -> None:
-        if not isinstance(outcome, ZnodesWritten) or not isinstance(command.command, WriteZnodes):
+    def on_outcome(self, issued: Issued, outcome: ZooKeeperOutcome) -> None:
+        if not isinstance(outcome, ZnodesWritten) or not isinstance(issued.command, WriteZnodes):
             return
         if FENCED in outcome.errors:
-            self._log_moved(command.command)
+            self._log_moved(issued.command)
         elif isinstance(self._step, _Election) and BAD_VERSION in outcome.errors:
-            self._log_retry(self._step, command.command, outcome)
+            self._log_retry(self._step, issued.command, outcome)
 
     def _finish(self) -> None:
         match self._step:

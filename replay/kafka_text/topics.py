@@ -32,8 +32,8 @@ class TopicLines(LogObserver):
     def begins(self, trigger: Trigger) -> None:
         self._changed = self._refused = None
 
-    def on_outcome(self, command: Issued, outcome: ZooKeeperOutcome) -> None:
-        match command.command, outcome:
+    def on_outcome(self, issued: Issued, outcome: ZooKeeperOutcome) -> None:
+        match issued.command, outcome:
             case ReadChildren(path=znodes.TOPICS, watch=True), ChildrenRead(error=0) as read:
                 if not self.log.is_failing_over:
                     before, now = dict.fromkeys(self.log.context.known_topics()), {*read.children}

@@ -299,11 +299,11 @@ class FactObserver(NotedFacts, FoldObserver):
         return kind == "topic" and self.subject.covers_topic(topic)
 
     def _add_write(
-        self, command: Issued, operation: SetData | CreateZnode, error: int, version: int
+        self, issued: Issued, operation: SetData | CreateZnode, error: int, version: int
     ) -> None:
-        rule = command.reason.rule
+        rule = issued.reason.rule
         if error in (CONNECTION_LOSS, SESSION_EXPIRED, RUNTIME_INCONSISTENCY):
-            self._lost.append(command)
+            self._lost.append(issued)
             return
         if error != OK:
             self.add(
@@ -311,12 +311,12 @@ class FactObserver(NotedFacts, FoldObserver):
                 path=operation.path,
                 rule=rule,
                 error=error,
-                command=command_name(command.id),
+                command=command_name(issued.id),
             )
             return
         key = znodes.partition_of_state(operation.path)
         if key is None:
-            self._add_assignments(command, operation)
+            self._add_assignments(issued, operation)
             return
         after = parsed_state(operation.path, operation.data, version)
         if after is None:
@@ -325,7 +325,7 @@ class FactObserver(NotedFacts, FoldObserver):
         before = partition.leadership if partition is not None else None
         self.known.states[key] = after
         if self.subject.covers_state(before, after):
-            choice = choice_of(command, *key)
+            choice = choice_of(issued, *key)
             self.add(
                 StateWritten,
                 partition=partition_name(*key),
@@ -334,17 +334,17 @@ class FactObserver(NotedFacts, FoldObserver):
                 rule=rule,
                 code=choice.code if choice else "",
                 passed_over=choice.passed_over if choice else (),
-                command=command_name(command.id),
+                command=command_name(issued.id),
                 writer=f"broker {self.controller.configuration.broker_id}",
             )
 
-    def _add_assignments(self, command: Issued, operation: SetData | CreateZnode) -> None:
+    def _add_assignments(self, issued: Issued, operation: SetData | CreateZnode) -> None:
         topic = subject_of(operation.path).topic
         assert topic is not None, "only topics' znodes have assignments"
         content = parsed_topic(topic, operation.data)
         if content is None:
             return
-        for choice in command.reason.choices:
+        for choice in issued.reason.choices:
             after = content.assignments.get(choice.partition)
             if after is not None and self.subject.covers(topic, choice.partition):
                 key = (topic, choice.partition)
@@ -357,8 +357,8 @@ class FactObserver(NotedFacts, FoldObserver):
                     partition=partition_name(topic, choice.partition),
                     before=before,
                     after=after,
-                    rule=command.reason.rule,
-                    command=command_name(command.id),
+                    rule=issued.reason.rule,
+                    command=command_name(issued.id),
                     writer=f"broker {self.controller.configuration.broker_id}",
                 )
 

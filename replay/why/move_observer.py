@@ -436,10 +436,10 @@ class MoveObserver(Checkpointed):
         self._observer.note_external_changes(*self._key)
         self._note_record("found", record)
 
-    def _on_written(self, command: Issued, outcome: ZnodesWritten) -> None:
-        assert isinstance(command.command, WriteZnodes | WriteAtomically), "only writes are written"
+    def _on_written(self, issued: Issued, outcome: ZnodesWritten) -> None:
+        assert isinstance(issued.command, WriteZnodes | WriteAtomically), "only writes are written"
         for place, error in enumerate(outcome.errors):
-            operation = command.command.operations[outcome.offset + place]
+            operation = issued.command.operations[outcome.offset + place]
             if operation.path != self._record_path or error not in (OK, NO_NODE):
                 continue
             if isinstance(operation, Delete):

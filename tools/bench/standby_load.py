@@ -1,4 +1,4 @@
-"""Measures what a hot standby costs ZooKeeper, on the cluster of the failover benchmark.
+"""Measures the load of a standby on ZooKeeper, on the cluster of the failover benchmark.
 
     python -m tools.bench.standby_load --partitions 100000
 

@@ -12,7 +12,7 @@ Other modules name znodes by these constants.
 | config | /config/topics, /config/brokers, /config/users, /config/clients |
 | admin | /admin/delete_topics, /admin/preferred_replica_election |
 | reassignment | /admin/reassign_partitions, and the znodes of KIP-236 |
-| other | the znodes of brokers and clients that no controller uses |
+| clients | /consumers, /delegation_token, which no controller uses |
 
 The readers raise ZnodeError with the path for content that cannot be used. The writers return the
 bytes that Kafka's own classes write, except for the order of keys, which Kafka leaves open.
@@ -28,12 +28,14 @@ from controller.core.znodes.admin import (
 )
 from controller.core.znodes.brokers import (
     BROKER_IDS,
+    BROKER_SEQUENCE,
     BROKERS,
     broker_path,
     is_broker_id,
     read_broker,
     registration_version,
 )
+from controller.core.znodes.clients import CONSUMERS, DELEGATION_TOKEN_CHANGES, DELEGATION_TOKENS
 from controller.core.znodes.cluster import (
     CLUSTER,
     CLUSTER_ID,
@@ -87,12 +89,6 @@ from controller.core.znodes.notifications import (
     read_isr_change,
     read_log_dir_event,
     write_config_change,
-)
-from controller.core.znodes.other import (
-    BROKER_SEQUENCE,
-    CONSUMERS,
-    DELEGATION_TOKEN_CHANGES,
-    DELEGATION_TOKENS,
 )
 from controller.core.znodes.reassignment import (
     CANCEL_CONTENT,

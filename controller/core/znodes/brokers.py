@@ -11,6 +11,8 @@ from controller.core.znodes.schema import Int32, decode_znode, parse_natural
 
 BROKERS: Final = "/brokers"
 BROKER_IDS: Final = f"{BROKERS}/ids"
+BROKER_SEQUENCE: Final = f"{BROKERS}/seqid"
+"""Brokers without an id draw one from it; no controller reads it."""
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PORT_MAX: Final = 65535

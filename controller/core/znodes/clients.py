@@ -1,10 +1,8 @@
-"""Znodes of Kafka's brokers and clients that no controller reads or writes."""
+"""Znodes about Kafka's clients, which no controller reads or writes: old consumers and delegation
+tokens."""
 
 from typing import Final
 
-from controller.core.znodes.brokers import BROKERS
-
-BROKER_SEQUENCE: Final = f"{BROKERS}/seqid"
 CONSUMERS: Final = "/consumers"
 _DELEGATION: Final = "/delegation_token"
 DELEGATION_TOKENS: Final = f"{_DELEGATION}/tokens"
