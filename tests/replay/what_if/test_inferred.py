@@ -117,7 +117,7 @@ def test_partitions_that_the_controller_rejected_are_not_repeated() -> None:
 
 
 def test_election_that_depends_on_live_brokers_was_not_rejected() -> None:
-    """The election was not needed, or found no leader that was live: with a change, it may succeed."""
+    """The election was not needed, or found no live leader: with a change, it may succeed."""
     errors = {("t", 0): 0, ("t", 1): 84, ("t", 2): 85, ("t", 3): 3, ("t", 4): 80, ("t", 5): 83}
     assert rejected_partitions(0, errors) == {("t", 2)}
     assert rejected_partitions(31, errors) is None
