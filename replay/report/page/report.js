@@ -86,7 +86,7 @@ function print_all() {
 }
 const timelines = [];
 function begin() {
-  restore();
+  restore(location.hash);
   const about = log => `${log.iso(log.startUs)} to ${log.iso(log.endUs)}, ${((log.endUs - log.startUs) / 1e6).toFixed(3)} s; events ${log.firstSeq} to ${log.lastSeq}; ${log.recordedBy}`;
   by_id("title").textContent = given.title;
   by_id("about").textContent = logs.map((log, index) => (letter(index) && `${letter(index)}: `) + about(log)).join("\n");
@@ -99,7 +99,9 @@ function begin() {
   watchers.push(() => timelines.forEach(one => one.draw()), draw_list, draw_detail, () => mark_finding());
   make_plots(); print_all(); changed();
   by_id("list").addEventListener("scroll", draw_rows);
-  addEventListener("resize", () => changed()); addEventListener("keydown", on_key); addEventListener("hashchange", () => { restore(); });
+  addEventListener("resize", () => changed()); addEventListener("keydown", on_key);
+  // The address of the event: the page may have stored its view in location since.
+  addEventListener("hashchange", event => restore(new URL(event.newURL).hash));
   // After the first picture: the filters need all columns.
   if (given.version) follow_log();
   requestAnimationFrame(() => requestAnimationFrame(() => { performance.mark("painted"); setTimeout(make_filters, 0); }));

@@ -41,8 +41,8 @@ function store() {
     history.replaceState(null, "", "#" + new URLSearchParams(pairs).toString());
   }, 150);
 }
-function restore() {
-  const asked = new URLSearchParams(location.hash.slice(1)), [from, to] = (asked.get("w") || "").split(",").map(Number);
+function restore(fragment) {
+  const asked = new URLSearchParams(fragment.slice(1)), [from, to] = (asked.get("w") || "").split(",").map(Number);
   const number = (name, other) => Number.isFinite(Number(asked.get(name) ?? NaN)) ? Number(asked.get(name)) : other;
   const log = asked.get("log") || "0", has_log = logs[log] instanceof Log;
   // The page names a log or an event that does not exist, so it keeps what is not a number.

@@ -122,6 +122,12 @@ def test_unknown_event_of_an_address_is_named(show: Show, fragment: str, text: s
     expect(unknown).to_be_empty()
 
 
+def test_address_given_while_the_page_stores_its_view_is_followed(show: Show) -> None:
+    page = show([report_at("tests/incidents/broker-crash")])
+    page.evaluate("location.hash = 'seq=99999'; history.replaceState(null, '', '#');")
+    expect(page.locator("#unknown")).to_contain_text("No event has the number 99999")
+
+
 def test_long_text_of_a_cause_ends_at_a_word_with_dots(show: Show) -> None:
     page = show([report_at("tests/recordings/broker-crash-2.tar.xz")])
     page.evaluate("select(477)")
