@@ -14,6 +14,8 @@ from eventstore.records import CommandRecord, EventRecord, Header, Tip
 CHAIN_BYTES = 16
 
 _encode = msgspec.msgpack.Encoder().encode
+_new = tuple.__new__
+"""Makes a record of its fields: faster than `NamedTuple._make`, for the loops below."""
 
 Row = tuple[object, ...]
 """A record's fields in order, followed by its chain value."""
@@ -77,7 +79,7 @@ def sound_events(previous: bytes, expected: int, rows: Sequence[Row]) -> list[Ev
     number `expected` and follow the chain value `previous`. On the hot path of each fold."""
     found: list[EventRecord] = []
     for row in rows:
-        event = EventRecord._make(row[:-1])
+        event = _new(EventRecord, row[:-1])
         value = blake2b(previous + _encode(event), digest_size=CHAIN_BYTES).digest()
         if row[0] != expected or value != row[-1]:
             break
@@ -91,7 +93,7 @@ def sound_commands(previous: bytes, rows: Sequence[Row]) -> list[CommandRecord]:
     follow the chain value `previous`."""
     found: list[CommandRecord] = []
     for row in rows:
-        command = CommandRecord._make(row[:-1])
+        command = _new(CommandRecord, row[:-1])
         value = blake2b(previous + _encode(command), digest_size=CHAIN_BYTES).digest()
         if value != row[-1]:
             break

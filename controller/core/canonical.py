@@ -157,11 +157,10 @@ def decode_command(body: bytes) -> Command:
     return decode_stored(_command_decoder.decode, body)
 
 
-def digest(*chunks: bytes) -> bytes:
-    """The digest of a body, which the log stores and replay compares."""
-    first, *others = chunks
-    hashed = hashlib.blake2b(first, digest_size=DIGEST_BYTES)
-    for chunk in others:
+def digest(body: bytes, *more: bytes) -> bytes:
+    """The digest of a body, given whole or in chunks, which the log stores and replay compares."""
+    hashed = hashlib.blake2b(body, digest_size=DIGEST_BYTES)
+    for chunk in more:
         hashed.update(chunk)
     return hashed.digest()
 

@@ -54,12 +54,12 @@ def event_record(recorded: Recorded | RecordedBrokerEvent) -> EventRecord:
 
 def command_record(issued: Issued | IssuedByBroker) -> CommandRecord:
     """The log record of a command: its digest, and its body if that is small."""
-    id, term, command, reason = issued
+    (cause, ordinal), term, command, reason = issued
     chunks = encode_in_chunks(command)
     is_small = sum(map(len, chunks)) <= BODY_BYTES_MAX
     return CommandRecord(
-        id.cause,
-        id.ordinal,
+        cause,
+        ordinal,
         term,
         kind_of(command),
         target_of_issued(issued),

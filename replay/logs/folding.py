@@ -39,8 +39,7 @@ class _ControllerFolding:
     def term(self) -> int:
         return self._fold.controller.term
 
-    def decode(self, record: EventRecord) -> AnyRecorded:
-        return decode_recorded(record)
+    decode = staticmethod(decode_recorded)
 
     def fold(self, event: AnyRecorded) -> Sequence[AnyIssued]:
         assert isinstance(event, Recorded)
@@ -53,8 +52,7 @@ class _BrokerFolding:
     def __init__(self, reader: LogReader) -> None:
         self._fold = broker_fold_at_start(reader)
 
-    def decode(self, record: EventRecord) -> AnyRecorded:
-        return broker_event(record)
+    decode = staticmethod(broker_event)
 
     def fold(self, event: AnyRecorded) -> Sequence[AnyIssued]:
         assert isinstance(event, RecordedBrokerEvent)

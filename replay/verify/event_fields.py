@@ -156,8 +156,12 @@ class EventFieldChecker:
             self._expected_channel(channel, content),
             mono_ns if mono_ns > self._mono_ns else self._mono_ns,
         )
-        is_issued = command is None or self._check_command(*command)
-        self._note_clock(seq, wall_ns, mono_ns)
+        is_issued = command is None or self._check_command(command)
+        if self._first is None:
+            self._first = Clocks(wall_ns, mono_ns)
+        if wall_ns < self._wall_ns:
+            self._note_clock_set_back(seq, self._wall_ns - wall_ns)
+        self._wall_ns, self._mono_ns = wall_ns, expected[-1]
         if type(content) in BROKER_API_REQUESTS:
             self._note_connection(record, cast(BrokerApiRequest, content))
         if stored == expected and is_issued:
@@ -179,11 +183,12 @@ class EventFieldChecker:
             self._term = term
             self._terms.append((seq, term))
 
-    def _check_command(self, cause: int, ordinal: int) -> bool:
+    def _check_command(self, command: CommandId) -> bool:
+        cause, ordinal = command
         place = cause - self._first_seq
         if place < 0:
             # The cause is in a segment that was removed, or in an earlier part.
-            self._earlier_commands.append(CommandId(cause, ordinal))
+            self._earlier_commands.append(command)
             return cause > 0 and ordinal >= 0
         return place < len(self._commands) and 0 <= ordinal < self._commands[place]
 
@@ -241,19 +246,12 @@ class EventFieldChecker:
                 f"{record.channel}, which had requests of broker {broker}"
             )
 
-    def _note_clock(self, seq: int, wall_ns: int, mono_ns: int) -> None:
+    def _note_clock_set_back(self, seq: int, back_ns: int) -> None:
         """A wall clock may be set back while a daemon runs, so that is no fault."""
-        if self._first is None:
-            self._first = Clocks(wall_ns, mono_ns)
-        if wall_ns < self._wall_ns:
-            back_s = (self._wall_ns - wall_ns) / _NS_PER_S
-            self._note(
-                f"the wall clock goes back by {back_s:.3f} s at event {seq}: the clock was set, or "
-                "the record was changed"
-            )
-        self._wall_ns = wall_ns
-        if mono_ns > self._mono_ns:
-            self._mono_ns = mono_ns
+        self._note(
+            f"the wall clock goes back by {back_ns / _NS_PER_S:.3f} s at event {seq}: the clock "
+            "was set, or the record was changed"
+        )
 
     def _note(self, text: str) -> None:
         if len(self.notes) < NOTES_MAX:

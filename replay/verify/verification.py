@@ -158,9 +158,11 @@ class Verifier:
         wrong = self._fields.check(record, event)
         if wrong:
             self._comparison.add_wrong_fields(event.seq, record.kind, wrong)
-        self._fields.note_fold(event.seq, term, max(len(derived), len(stored)))
         if derived or stored:
-            self._comparison.compare(event.seq, kind_of(event.event), derived, stored)
+            self._fields.note_fold(event.seq, term, max(len(derived), len(stored)))
+            self._comparison.compare(event, derived, stored)
+        else:
+            self._fields.note_fold(event.seq, term, 0)
 
     def result(self) -> Verification:
         """The result after the last event. Raises LogCorrupt."""
@@ -185,24 +187,23 @@ class _Comparison:
         self._first_seq = first_seq
         self._other_core = other_core
         self._last_cause = first_seq - 1
-        self._has_stopped = False
+        self._last_derived: Sequence[AnyIssued] = ()
         self._commands = self._agreed = self._mismatched = 0
         self._mismatches: list[Mismatch] = []
         self._unrecorded = UnrecordedCommands()
 
     def compare(
-        self, seq: int, kind: str, derived: Sequence[AnyIssued], stored: Sequence[CommandRecord]
+        self, event: AnyRecorded, derived: Sequence[AnyIssued], stored: Sequence[CommandRecord]
     ) -> None:
         """Compare the commands of one event."""
+        seq = event.seq
+        if stored:
+            self._last_cause, self._last_derived = seq, derived
         if not len(self._unrecorded) and is_exact(derived, stored):
-            self._last_cause = seq
             self._commands += len(derived)
             self._agreed += len(derived)
-            self._has_stopped |= any(isinstance(one.command, Stop) for one in derived)
             return
-        if stored:
-            self._last_cause = seq
-            self._has_stopped |= any(isinstance(one.command, Stop) for one in derived)
+        kind = kind_of(event.event)
         by_ordinal = {one.ordinal: one for one in stored}
         for issued in derived:
             self._commands += 1
@@ -235,7 +236,9 @@ class _Comparison:
         was decided."""
         self._add_extra(self._unrecorded.release(last_seq if is_closed else fields.answered))
         notes = list(fields.notes)
-        if self._has_stopped and not is_closed:
+        # A controller that stopped decides nothing more.
+        has_stopped = any(isinstance(one.command, Stop) for one in self._last_derived)
+        if has_stopped and not is_closed:
             notes.append("the controller stopped, but the closing record is missing")
         return Verification(
             last_seq - self._first_seq + 1,

@@ -129,7 +129,14 @@ def on_response(controller: Controller, response: BrokerResponded) -> None:
     context.unresponsive.pop(broker, None)
     if context.unacked_metadata.get(broker) == response.command:
         del context.unacked_metadata[broker]
-    for pending in list(context.propagating.values()):
+    if context.propagating:
+        _note_response(controller, response)
+
+
+def _note_response(controller: Controller, response: BrokerResponded) -> None:
+    """Answer the requests that waited for this broker last."""
+    broker = response.broker
+    for pending in list(controller.context.propagating.values()):
         awaited = pending.awaited.get(broker)
         if awaited is None or response.command < awaited:
             continue

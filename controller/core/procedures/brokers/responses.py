@@ -26,7 +26,7 @@ def process_broker_response(controller: Controller, response: BrokerResponded) -
     and StopReplica responses for replicas of topics that are being deleted.
     """
     asked = controller.context.in_flight.pop(response.command, None)
-    if not controller.is_active:
+    if not controller.is_active or (asked is None and not response.error):
         return
     if isinstance(asked, StopReplicaRequest):
         _take_stop_replica(controller, response, asked)

@@ -41,7 +41,7 @@ async def process_alter_partition(
     verdicts = _judge_all(controller, request, proposals)
     await _write(controller, proposals, verdicts)
     batch = controller.new_batch(_RULE)
-    batch.add_update_metadata(controller.context.brokers, sorted_partitions(proposals))
+    batch.add_update_metadata(controller.context.brokers, proposals)
     controller.send(batch)
     answers = [
         _answer(request.version, topic, partition, one, verdicts)
@@ -50,7 +50,7 @@ async def process_alter_partition(
     controller.issue(
         AlterPartitionResponse(request.request, error_codes.NONE, _by_topic(answers)), Reason(_RULE)
     )
-    return [one for one in sorted_partitions(proposals) if verdicts[one] == error_codes.NONE]
+    return [one for one in proposals if verdicts[one] == error_codes.NONE]
 
 
 def accepted_partitions(
@@ -72,10 +72,17 @@ def _proposals(
     request: AlterPartitionReceived,
     named: list[tuple[Topic | None, Partition | None]],
 ) -> dict[Partition, LeaderAndIsr]:
-    return {
-        partition: _proposal(request.broker, one, controller.context.epoch)
+    """The proposed states in the order of the partitions. Of a partition that is named twice, the
+    last one counts."""
+    proposed = {
+        partition: one
         for (_, partition), one in zip(named, request.partitions, strict=True)
         if partition is not None
+    }
+    epoch = controller.context.epoch
+    return {
+        partition: _proposal(request.broker, proposed[partition], epoch)
+        for partition in sorted_partitions(proposed)
     }
 
 
@@ -186,9 +193,7 @@ async def _write(
 ) -> None:
     """Write the accepted proposals; adds the verdicts of ZooKeeper (KB 11.2 step 6)."""
     accepted = [
-        (partition, proposals[partition])
-        for partition in sorted_partitions(proposals)
-        if partition not in verdicts
+        (partition, state) for partition, state in proposals.items() if partition not in verdicts
     ]
     choices = tuple(
         Choice(one.topic.name, one.number, state.leader, "ISR that the leader asked for")
