@@ -158,11 +158,9 @@ class Verifier:
         wrong = self._fields.check(record, event)
         if wrong:
             self._comparison.add_wrong_fields(event.seq, record.kind, wrong)
+        self._fields.note_fold(event.seq, term, max(len(derived), len(stored)))
         if derived or stored:
-            self._fields.note_fold(event.seq, term, max(len(derived), len(stored)))
             self._comparison.compare(event, derived, stored)
-        else:
-            self._fields.note_fold(event.seq, term, 0)
 
     def result(self) -> Verification:
         """The result after the last event. Raises LogCorrupt."""

@@ -178,3 +178,13 @@ def test_event_that_answers_a_command_is_in_a_later_batch() -> None:
     assert wrong_fields(fields, 2, 0, drawn, "draw") == ["term"]
     assert wrong_fields(fields, 3, 5, NumbersDrawn(CommandId(1, 1), []), "draw") == ["command"]
     assert wrong_fields(fields, 4, 5, NumbersDrawn(CommandId(4, 0), []), "draw") == ["command"]
+
+
+def test_late_answer_changes_nothing_about_the_last_answered_event() -> None:
+    fields = EventFieldChecker(1, 0)
+    for seq in (1, 2):
+        assert wrong_fields(fields, seq, 0, ShutdownRequested(""), "operator") == []
+    for seq, cause in ((3, 2), (4, 1)):
+        drawn = NumbersDrawn(CommandId(cause, 0), [])
+        assert wrong_fields(fields, seq, 5, drawn, "draw") == []
+    assert fields.answered == 2

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from controller.core.canonical import cause_of
 from controller.core.commands import CommandId, Issued, Notice, Reason, WriteZnodes
-from controller.core.events import Recorded, TimerFired
+from controller.core.events import NumbersDrawn, Recorded, TimerFired
 from controller.event_log.records import command_record, event_record
 from eventstore.folders import segments_of
 from eventstore.reader import LogReader
@@ -91,6 +91,19 @@ def test_command_that_is_not_derived_is_missing(tmp_path: Path, *, is_decided: b
     [mismatch] = result.mismatches
     assert (mismatch.what, mismatch.event) == ("missing", recorded.seq)
     assert (result.commands, result.agreed, result.mismatched) == (count + 1, count, 1)
+
+
+def test_answer_to_a_command_that_is_not_derived_is_no_mismatch(tmp_path: Path) -> None:
+    simulation = incident()
+    history = simulation.history
+    place = next(place for place, (_, issued) in enumerate(history) if issued)
+    (recorded, issued), (last, _) = history[place], history[-1]
+    asked = CommandId(recorded.seq, len(issued))
+    history[place] = (recorded, [*issued, invented(*asked)])
+    clocks, term = (last.wall_ns + 1, last.mono_ns + 1), simulation.fold.term
+    history.append((Recorded(last.seq + 1, *clocks, term, "draw", NumbersDrawn(asked, [])), []))
+    [mismatch] = verified(write_log(tmp_path / "log", simulation)).mismatches
+    assert (mismatch.what, mismatch.event) == ("missing", recorded.seq)
 
 
 def test_mismatches_above_the_limit_are_only_counted(tmp_path: Path) -> None:
