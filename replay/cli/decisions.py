@@ -6,6 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from controller.escaping import escape_unprintable
+from controller.suggestions import there_are
 from replay.cli.kinds import unknown_decision_kinds
 from replay.cli.listing import (
     Broker,
@@ -21,8 +22,10 @@ from replay.cli.listing import (
 from replay.cli.options import FromPosition, JsonLines, ListedLogs, Term, ToPosition
 from replay.cli.single_options import SingleOptions
 from replay.description.choices import LeaderChoice, candidates_clause
+from replay.errors import ReplayError
 from replay.index import listing as from_index
 from replay.index.listing import IndexSelection
+from replay.index.postings import RULE
 from replay.index.store import EventIndex
 from replay.listing import broker as broker_log
 from replay.listing import imported, recorded
@@ -68,7 +71,7 @@ def decisions(
     log, they are the writes of its controllers. Their rules come from the fold that derives the
     same decisions.
 
-    Exit status: 0 done, 2 LOG cannot be used, or has no such topic, partition or broker.
+    Exit status: 0 done, 2 LOG cannot be used, or has no such topic, partition, broker or rule.
     """
     criteria = Filter(first, last, kind or [], topic, partition, broker, term, limit)
 
@@ -84,6 +87,14 @@ def decisions(
             log, index, wanted, first, last, progress, rule=rule, with_steps=every
         )
 
+    def require_rule(log: ListedLog, index: EventIndex | None, progress: Progress) -> None:
+        known = _rules_of(log, index, progress)
+        if rule is not None and not any(rule.lower() in one.lower() for one in known):
+            raise ReplayError(
+                f"the log has no rule whose name contains {rule!r}; "
+                + there_are("rules", rule, known)
+            )
+
     selects = criteria.wanted != IndexSelection() or rule is not None or not every
     question = Question(
         "decisions",
@@ -92,8 +103,20 @@ def decisions(
         indexed=indexed if selects else None,
         unknown_kinds=unknown_decision_kinds,
         fits=fits,
+        require_names=require_rule if rule is not None else None,
     )
     print_list(log, question, decision_lines, as_json=as_json)
+
+
+def _rules_of(log: ListedLog, index: EventIndex | None, progress: Progress) -> set[str]:
+    """The rules of all decisions in a log. Raises ReplayError, LogError."""
+    if index is not None:
+        found = {one.removeprefix(RULE) for one in index.keys(RULE)}
+    else:
+        reader = log.reader
+        whole = _source(log, reader.header.first_seq, reader.last_seq, progress)
+        found = {one.rule for one in whole}
+    return found - {""}
 
 
 def _source(log: ListedLog, first: int, last: int, progress: Progress) -> Iterator[ListedDecision]:

@@ -44,6 +44,8 @@ Item = TypeVar("Item", bound=ListedItem)
 ListedLog = OpenedLog | BrokerLog
 Source = Callable[[ListedLog, int, int, Progress], Iterator[Item]]
 Indexed = Callable[[OpenedLog, EventIndex, int, int, Progress], Iterator[Item]]
+NamesCheck = Callable[[ListedLog, EventIndex | None, Progress], None]
+"""Raises ReplayError if a log does not have what a further option names."""
 
 
 def place_of(one: ListedEvent | ListedDecision) -> str:
@@ -112,7 +114,8 @@ class Filter(msgspec.Struct):
 
 class Question(msgspec.Struct, Generic[Item], frozen=True):
     """The list of a command: the items of `source` that match. If a log has an index, they are
-    those of `indexed`; None: the whole range is wanted. `unknown_kinds` checks the kinds."""
+    those of `indexed`; None: the whole range is wanted. `unknown_kinds` checks the kinds, and
+    `require_names` what the command's further options name."""
 
     command: str
     criteria: Filter
@@ -120,6 +123,7 @@ class Question(msgspec.Struct, Generic[Item], frozen=True):
     indexed: Indexed[Item] | None
     unknown_kinds: KindsCheck
     fits: Callable[[Item], bool] = lambda _: True
+    require_names: NamesCheck | None = None
 
     def items(
         self, opened: ListedLog, index: EventIndex | None, progress: Progress
@@ -160,6 +164,9 @@ class Question(msgspec.Struct, Generic[Item], frozen=True):
             if first is None:
                 try:
                     self.criteria.require_names(opened, index)
+                    if self.require_names is not None:
+                        with progress() as report:
+                            self.require_names(opened, index, report)
                 except ReplayError as error:
                     return 0, error
             else:
