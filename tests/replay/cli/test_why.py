@@ -378,19 +378,6 @@ def test_no_match_is_reported(log: Path) -> None:
     assert result.stderr.endswith(": no decisions match\n")
 
 
-@pytest.mark.parametrize(
-    "source", ["tests/incidents/broker-crash", "tests/recordings/broker-crash-2.tar.xz"]
-)
-def test_rule_that_the_log_does_not_have_is_an_error(source: str) -> None:
-    result = refold("decisions", source, "--rule", "electon")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "no rule whose name contains 'electon'; " in result.stderr
-    assert "ules: AlterPartition, " in result.stderr
-    result = refold("decisions", source, "--rule", "LEADER", "--to", 1)
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr.endswith(": no decisions match\n")
-
-
 @pytest.mark.parametrize("command", ["events", "decisions"])
 @pytest.mark.parametrize(
     ("option", "name", "text"),
