@@ -185,7 +185,7 @@ class _Comparison:
         self._first_seq = first_seq
         self._other_core = other_core
         self._last_cause = first_seq - 1
-        self._last_derived: Sequence[AnyIssued] = ()
+        self._has_stopped = False
         self._commands = self._agreed = self._mismatched = 0
         self._mismatches: list[Mismatch] = []
         self._unrecorded = UnrecordedCommands()
@@ -196,7 +196,8 @@ class _Comparison:
         """Compare the commands of one event."""
         seq = event.seq
         if stored:
-            self._last_cause, self._last_derived = seq, derived
+            self._last_cause = seq
+            self._has_stopped |= any(isinstance(one.command, Stop) for one in derived)
         if not len(self._unrecorded) and is_exact(derived, stored):
             self._commands += len(derived)
             self._agreed += len(derived)
@@ -234,9 +235,7 @@ class _Comparison:
         was decided."""
         self._add_extra(self._unrecorded.release(last_seq if is_closed else fields.answered))
         notes = list(fields.notes)
-        # A controller that stopped decides nothing more.
-        has_stopped = any(isinstance(one.command, Stop) for one in self._last_derived)
-        if has_stopped and not is_closed:
+        if self._has_stopped and not is_closed:
             notes.append("the controller stopped, but the closing record is missing")
         return Verification(
             last_seq - self._first_seq + 1,

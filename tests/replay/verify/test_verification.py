@@ -13,11 +13,12 @@ import pytest
 from msgspec import structs
 from typer.testing import CliRunner
 
+from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.commands import (
     Notice,
     Reason,
 )
-from controller.core.events import ShutdownRequested, ZnodesRead
+from controller.core.events import Recorded, ShutdownRequested, ZnodesRead
 from controller.event_log.records import event_record
 from eventstore.folders import segments_of
 from eventstore.reader import LogReader
@@ -105,6 +106,21 @@ def test_missing_closing_record_of_a_controller_that_stopped_is_noted(
     assert result.events_without_commands == 0
     closed = write_log(tmp_path / "closed", simulation, fingerprint=fingerprint)
     assert verified(closed).notes == []
+
+
+def test_request_that_arrives_after_the_stop_does_not_hide_the_missing_closing_record(
+    tmp_path: Path,
+) -> None:
+    simulation = stopped()
+    last, _ = simulation.history[-1]
+    request = ElectLeadersReceived(1, 2, "preferred", None)
+    clocks, term = (last.wall_ns, last.mono_ns), simulation.fold.term
+    late = Recorded(last.seq + 1, *clocks, term, "api:1", request)
+    rejected = [one for part in simulation.fold.apply(late) for one in part]
+    assert rejected
+    simulation.history.append((late, rejected))
+    result = verified(write_log(tmp_path / "log", simulation, close=False))
+    assert result.notes == ["the controller stopped, but the closing record is missing"]
 
 
 def test_imported_log_is_refused(tmp_path: Path) -> None:
