@@ -1,6 +1,7 @@
 """`refold decisions`: the decisions in a log, each with its rule."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated, Final
 
 import typer
@@ -87,14 +88,6 @@ def decisions(
             log, index, wanted, first, last, progress, rule=rule, with_steps=every
         )
 
-    def require_rule(log: ListedLog, index: EventIndex | None, progress: Progress) -> None:
-        known = _rules_of(log, index, progress)
-        if rule is not None and not any(rule.lower() in one.lower() for one in known):
-            raise ReplayError(
-                f"the log has no rule whose name contains {rule!r}; "
-                + there_are("rules", rule, known)
-            )
-
     selects = criteria.wanted != IndexSelection() or rule is not None or not every
     question = Question(
         "decisions",
@@ -103,9 +96,17 @@ def decisions(
         indexed=indexed if selects else None,
         unknown_kinds=unknown_decision_kinds,
         fits=fits,
-        require_names=require_rule if rule is not None else None,
+        require_names=partial(_require_rule, rule) if rule is not None else None,
     )
     print_list(log, question, decision_lines, as_json=as_json)
+
+
+def _require_rule(text: str, log: ListedLog, index: EventIndex | None, progress: Progress) -> None:
+    """Check that a rule of the log contains a text. Raises ReplayError, which names rules."""
+    known = _rules_of(log, index, progress)
+    if not any(text.lower() in one.lower() for one in known):
+        exist = there_are("rules", text, known)
+        raise ReplayError(f"the log has no rule whose name contains {text!r}; {exist}")
 
 
 def _rules_of(log: ListedLog, index: EventIndex | None, progress: Progress) -> set[str]:

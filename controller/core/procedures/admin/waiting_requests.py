@@ -134,7 +134,8 @@ def on_response(controller: Controller, response: BrokerResponded) -> None:
 
 
 def _note_response(controller: Controller, response: BrokerResponded) -> None:
-    """Answer the requests that waited for this broker last."""
+    """Note for each waiting request that this broker has responded, and answer those that waited
+    for no other broker."""
     broker = response.broker
     for pending in list(controller.context.propagating.values()):
         awaited = pending.awaited.get(broker)

@@ -26,6 +26,7 @@ def process_broker_response(controller: Controller, response: BrokerResponded) -
     and StopReplica responses for replicas of topics that are being deleted.
     """
     asked = controller.context.in_flight.pop(response.command, None)
+    # Most responses confirm UpdateMetadata, and nothing follows from them.
     if not controller.is_active or (asked is None and not response.error):
         return
     if isinstance(asked, StopReplicaRequest):
