@@ -95,8 +95,7 @@ def _lines(found: DaemonStatus) -> Iterator[str]:
         f"running since {found.started} ({_duration(found.started, found.time)})"
     )
     term = f", term {found.term} since {found.term_since}" if found.term else ""
-    without = " (runs without --standby)" if _is_cold_standby(found) else ""
-    yield f"role: {found.role}{term}{without}"
+    yield f"role: {found.role_in_words}{term}"
     if found.last_term is not None:
         yield _last_term_text(found.last_term)
     if found.zookeeper is None:
@@ -124,11 +123,6 @@ def _lines(found: DaemonStatus) -> Iterator[str]:
         log = found.log
         yield f"log: {log.folder}, {log.events} events, {format_bytes(log.bytes)}"
     yield f"ZooKeeper: {_session(found.zookeeper)}"
-
-
-def _is_cold_standby(found: DaemonStatus) -> bool:
-    """Whether the daemon only waits for the role, or for a session: it reads no cluster before."""
-    return found.role == "standby" and found.is_standby is False
 
 
 def _last_term_text(last: TermStatus) -> str:

@@ -111,6 +111,12 @@ class Fold:
             begun.append(self._trigger)
         return begun
 
+    @property
+    def is_failing_over(self) -> bool:
+        """Whether the controller event that takes the role is unfinished: the controller has not
+        read the whole cluster yet."""
+        return any(isinstance(one, Startup | Reelect) for one in self.unfinished)
+
     def apply(self, recorded: Recorded) -> Iterator[list[Issued]]:
         """Fold one event; yields the commands in slices.
 

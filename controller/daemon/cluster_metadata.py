@@ -31,7 +31,6 @@ from controller.core.error_codes import (
 from controller.core.fold import Fold
 from controller.core.state import Partition, Topic
 from controller.core.topic_names import INTERNAL_TOPICS, problem_of
-from controller.core.triggers import Reelect, Startup
 from controller.core.values import NO_LEADER
 
 SLICE_SECONDS: Final = 0.005
@@ -94,8 +93,7 @@ class MetadataReader:
     def _term(self) -> int:
         """The term, 0 while the state is not complete."""
         controller = self._fold.controller
-        is_elected = any(isinstance(one, Startup | Reelect) for one in self._fold.unfinished)
-        is_complete = controller.context.is_loaded and not is_elected
+        is_complete = controller.context.is_loaded and not self._fold.is_failing_over
         return controller.term if is_complete and not controller.is_stopping else 0
 
 

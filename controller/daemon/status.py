@@ -10,7 +10,7 @@ import msgspec
 from controller.core.canonical import kind_of
 from controller.core.commands import target_of
 from controller.core.fold import Fold
-from controller.core.triggers import Reelect, Startup, trigger_name
+from controller.core.triggers import trigger_name
 from controller.core.values import format_session
 from controller.daemon.daemon import Inbox
 from controller.daemon.progress import LoopProgress
@@ -147,8 +147,7 @@ def _role(fold: Fold) -> Role:
         return "stopping"
     if not fold.controller.is_active:
         return "standby"
-    is_elected = any(isinstance(one, Startup | Reelect) for one in fold.unfinished)
-    return "failing over" if is_elected else "active"
+    return "failing over" if fold.is_failing_over else "active"
 
 
 def _lag_ms(progress: LoopProgress, inbox: Inbox) -> float:

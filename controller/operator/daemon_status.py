@@ -136,6 +136,13 @@ class DaemonStatus(Struct, frozen=True):
     is_standby: bool | None = None
     standbys_fault: str = ""
 
+    @property
+    def role_in_words(self) -> str:
+        """The role. A daemon that runs without --standby is no standby: it only waits for the role,
+        or for a session."""
+        is_cold = self.role == "standby" and self.is_standby is False
+        return "not controller (runs without --standby)" if is_cold else self.role
+
 
 def sockets_at(path: Path) -> list[Path]:
     """The status socket at a path, or those of the daemons with that log folder.

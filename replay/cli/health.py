@@ -158,12 +158,13 @@ def health(
 ) -> None:
     """Show the partitions that are not well, the worst first.
 
-    The states, from the worst to the best: offline, under-min-isr, stuck, under-replicated,
-    being-deleted, being-reassigned, not-preferred.
+    The states, from the worst to the best: offline, under-min-isr, later-epoch, stuck,
+    under-replicated, being-deleted, being-reassigned, not-preferred.
 
     Exit status: 0 no partition is in the state --fail-on or a worse one; 1 a partition is, the
-    controller failed to do something, or the probe failed; 2 LOG or ZooKeeper cannot be read, no
-    daemon runs there, or the topic does not exist; 130 Ctrl-C.
+    controller failed to do something or is failing over, the daemon has no connection to
+    ZooKeeper, or the probe failed; 2 LOG or ZooKeeper cannot be read, no daemon runs there or it is
+    not controller, or the topic does not exist; 130 Ctrl-C.
     """
     _check_servers(bootstrap_server)
     _check_source(log, zookeeper, config, daemon, probe=probe)
@@ -229,7 +230,10 @@ def _probe_options(
             )
         return {}
     if len(topics) != 1 or watch:
-        raise typer.BadParameter("needs one --topic, and is done once", param_hint="--probe")
+        raise typer.BadParameter(
+            "writes two records each time: give exactly one --topic, and no --watch",
+            param_hint="--probe",
+        )
     try:
         return client_options(config, "--command-config")
     except SettingsError as error:

@@ -32,6 +32,7 @@ _NO_ANSWER: Final = "no broker has reported its own setting (--config for TLS an
 _COLOURS: Final = {
     State.OFFLINE: "bold red",
     State.UNDER_MIN_ISR: "red",
+    State.LATER_EPOCH: "red",
     State.STUCK: "red",
     State.UNDER_REPLICATED: "yellow",
 }

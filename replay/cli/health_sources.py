@@ -26,6 +26,7 @@ from replay.cli.live_cluster import (
 from replay.cli.progress import progress
 from replay.cli.stuck_registrations import RegistrationProbes
 from replay.cluster_view.from_znodes import cluster_of, with_configs
+from replay.cluster_view.later_epochs import later_epochs
 from replay.cluster_view.views import ClusterView
 from replay.cluster_view.waiting import stuck_registrations
 from replay.errors import ReplayError
@@ -100,22 +101,28 @@ def from_daemon(
 ) -> ClusterReading:
     """The state of the cluster by the log that the daemon writes now: folding it here costs the
     daemon nothing. Values that the log does not have are read from ZooKeeper, with `access` if it
-    is given. Raises ReplayError if no daemon runs there."""
+    is given. A daemon without a connection to ZooKeeper may have lost its role: the state is that
+    of its last term. Raises ReplayError if no daemon runs there, or another one is controller."""
     try:
         found = ask_any(path)
     except NoDaemon as error:
         raise ReplayError(str(error)) from None
     if found.log is None:
-        raise ReplayError(f"process {found.process} is {found.role}, and has no log yet")
-    moment = from_log(found.log.folder, None, None)
-    if moment.ended_by:
+        raise ReplayError(f"process {found.process} is {found.role_in_words}, and has no log yet")
+    unconnected = _connection_problem(found)
+    try:
+        moment = from_log(found.log.folder, None, None)
+    except ReplayError as error:
+        raise ReplayError("; ".join(filter(None, [str(error), unconnected]))) from None
+    if moment.ended_by and not unconnected:
         raise ReplayError(
-            f"process {found.process} is {found.role}, and its log does not show the cluster after "
-            f"event {moment.ended_by}: use the active daemon, or --zookeeper; refold health "
-            f"{found.log.folder} shows the cluster before that event"
+            f"process {found.process} is {found.role_in_words}, and its log does not show the "
+            f"cluster after event {moment.ended_by}: use the active daemon, or --zookeeper; refold "
+            f"health {found.log.folder} shows the cluster before that event"
         )
-    source = f"process {found.process} ({found.role})"
-    problem = " ".join(filter(None, [_connection_problem(found), moment.problem]))
+    source = f"process {found.process} ({found.role_in_words})"
+    last_known = f"{unconnected}: this is the last state that it knew." if unconnected else ""
+    problem = " ".join(filter(None, [last_known, moment.problem]))
     moment = structs.replace(moment, source=source, problem=problem)
     try:
         zookeeper = _access_of(found.zookeeper) if access is None else access.zookeeper
@@ -150,14 +157,11 @@ def _with_configs(
 
 
 def _connection_problem(found: DaemonStatus) -> str:
-    """A sentence about a daemon that decides nothing; "" if it is connected."""
+    """A clause about a daemon that decides nothing; "" if it is connected."""
     session = found.zookeeper
     if session is None or session.is_connected:
         return ""
-    return (
-        f"The daemon has no connection to ZooKeeper ({session.fault}) and decides nothing: this "
-        "is the last state that it knew."
-    )
+    return f"The daemon has no connection to ZooKeeper ({session.fault}) and decides nothing"
 
 
 def from_zookeeper(
@@ -183,7 +187,7 @@ def from_zookeeper(
         typer.echo(f"refold health: {text} {again_s:.0f} s", err=True)
         time.sleep(again_s)
     cluster = cluster.with_stuck(stuck)
-    problem = " ".join(stuck_registrations(cluster))
+    problem = " ".join(filter(None, [*stuck_registrations(cluster), later_epochs(cluster)]))
     without_address = registrations.without_address(cluster, brokers)
     return ClusterReading(
         shown(connect), cluster, problem, brokers, without_address=without_address

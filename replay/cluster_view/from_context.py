@@ -112,7 +112,8 @@ def controller_of(fold: Fold, context: ControllerContext) -> ControllerView:
     controller = fold.controller
     if not controller.is_active and context is controller.context:
         return ControllerView("standby", NO_BROKER, 0, controller.session_id)
-    is_failing_over = not context.is_loaded
+    is_of_this_term = context is controller.context
+    is_failing_over = not context.is_loaded or (is_of_this_term and fold.is_failing_over)
     return ControllerView(
         "failing over" if is_failing_over else "active",
         controller.configuration.broker_id,

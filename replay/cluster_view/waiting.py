@@ -63,6 +63,16 @@ def stuck_queue(cluster: ClusterView) -> str:
     )
 
 
+def unfinished_failover(cluster: ClusterView) -> str:
+    """A sentence about a controller that has not read the whole cluster yet; "" if it has."""
+    if cluster.controller.role != "failing over":
+        return ""
+    return (
+        f"The failover of controller epoch {cluster.controller.epoch} is under way: what the "
+        "controller has not read yet is missing."
+    )
+
+
 def silent_broker(cluster: ClusterView, broker: int) -> str:
     """A sentence about a broker that has not answered requests; "" if it has."""
     for one in silent_brokers(cluster):
@@ -88,10 +98,10 @@ def stuck_registration(cluster: ClusterView, broker: int) -> str:
                 "(ZOOKEEPER-1740)."
             )
         if one.broker == broker:
-            ended = f" after the end of its {session_name(one.session)}" if one.session else ""
+            owned = f", which {session_name(one.session)} owned," if one.session else ""
             return (
-                f"Broker {broker} answers on {one.address}, but does not register again{ended}: "
-                f"{one.znode} does not exist (ZOOKEEPER-1740)."
+                f"Broker {broker} answers on {one.address}, but does not register again: "
+                f"{one.znode}{owned} does not exist any more (ZOOKEEPER-1740)."
             )
     return ""
 

@@ -33,9 +33,12 @@ class EventCondition(Struct, frozen=True):
         of_state = _VALUES.get(self.what)
         if of_state is None:
             return None
-        if self.what in _OF_CLUSTER and state.controller().role in _WITHOUT_KNOWLEDGE:
-            return UNKNOWN
-        return of_state(state, self.name)
+        found = of_state(state, self.name)
+        if self.what not in _OF_CLUSTER:
+            return found
+        role = state.controller().role
+        is_unread = role == "failing over" and found is None
+        return UNKNOWN if role == "standby" or is_unread else found
 
     def holds(self, event: EventView) -> bool:
         """Whether an event meets a condition that is not of the state."""
@@ -50,7 +53,7 @@ class EventCondition(Struct, frozen=True):
 
 
 UNKNOWN: Final = "unknown"
-"""The value while the daemon is not the controller, or has not read the whole cluster."""
+"""The value while the daemon is not the controller, or has not read this yet."""
 EVENT: Final = EventCondition("event")
 DECISION: Final = EventCondition("decision")
 PROCEDURE: Final = EventCondition("procedure")
@@ -120,7 +123,6 @@ _OF_EVENT: Final[dict[str, Holds]] = {
     "kind": lambda event, name: event.listed.kind == name,
     "text": _has_text,
 }
-_WITHOUT_KNOWLEDGE: Final = ("standby", "failing over")
 _OF_PARTITIONS: Final = ("partition", "leader", "isr", OFFLINE)
 _OF_CLUSTER: Final = (*_OF_PARTITIONS, "broker")
 _WITHOUT_NAME: Final = ("event", "controller", "failover")

@@ -15,6 +15,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     Error,
     Multi,
     Operation,
+    SessionEnd,
     SetAcl,
     SetData,
     Transaction,
@@ -62,7 +63,7 @@ def transaction_in_words(transaction: Transaction, chroot: str) -> str:
         case CreateSession(timeout_ms=timeout_ms):
             return f"begins, time-out {timeout_ms} ms"
         case CloseSession(paths=paths):
-            how = "expires" if transaction.cxid == 0 else "ends"
+            how = "expires" if transaction.session_end is SessionEnd.EXPIRED else "ends"
             gone = [_in_kafka(path, chroot) for path in paths or ()]
             return f"{how}{f', which deletes {first_few(gone)}' if gone else ''}"
         case Multi(operations=operations, error=error):

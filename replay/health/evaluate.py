@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from replay.cluster_view.later_epochs import left_unchanged
 from replay.cluster_view.views import (
     NO_BROKER,
     BrokerView,
@@ -29,6 +30,9 @@ class State(StrEnum):
     other states of replicas, it is not reported for a topic that is being deleted."""
     UNDER_MIN_ISR = "under-min-isr"
     """Fewer replicas are in sync than min.insync.replicas: producers with acks=all are refused."""
+    LATER_EPOCH = "later-epoch"
+    """A later controller epoch than that of the controller is in the state, so that the controller
+    elects no leader: the partition is offline as soon as its leader is lost."""
     STUCK = "stuck"
     """The reassignment or deletion waits for a broker that is not registered, or whose log
     directory has failed."""
@@ -112,6 +116,7 @@ def evaluate(
     Kafka 3.7 and later."""
     live = {one.id: one for one in cluster.brokers}
     waiting = {one.topic: one for one in cluster.deletions}
+    unchanged = {one.name for one in left_unchanged(cluster)}
     found = [
         _of_partition(
             view,
@@ -119,6 +124,7 @@ def evaluate(
             waiting.get(topic.name),
             min_insync_replicas if topic.min_insync_replicas is None else topic.min_insync_replicas,
             is_bounded=is_bounded,
+            has_later_epoch=view.name in unchanged,
         )
         for topic in cluster.topics
         for view in topic.partitions
@@ -139,6 +145,7 @@ def _of_partition(
     least: int | None,
     *,
     is_bounded: bool,
+    has_later_epoch: bool,
 ) -> PartitionHealth:
     if least is not None and is_bounded:
         least = min(least, len(view.replicas))
@@ -149,6 +156,8 @@ def _of_partition(
     gone = {one: why_not_in_sync(view, one, live) for one in view.isr}
     waits_for = gone if all(why in _NEEDS_REPAIR for why in gone.values()) else {}
     states = set() if deletion is not None else _of_replicas(view, least, is_lost=is_lost)
+    if has_later_epoch:
+        states.add(State.LATER_EPOCH)
     if _is_stuck(view, missing, deletion):
         states.add(State.STUCK)
     if deletion is not None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from controller.core import znodes
 from controller.core.errors import ZnodeError
+from replay.cluster_view.later_epochs import raise_epoch, with_later_epoch
 from replay.migration.findings import MigratingCluster, MigrationFinding
 from replay.names import controller_name
 
@@ -137,7 +138,7 @@ def check_epoch(subject: MigratingCluster) -> Iterator[MigrationFinding]:
             "partitions that the KRaft controller has written get no new leader (KAFKA-20488)"
         )
         yield MigrationFinding(
-            check="epoch", level="error", text=text, where=where, advice=_raise_epoch(kraft_epoch)
+            check="epoch", level="error", text=text, where=where, advice=raise_epoch(kraft_epoch)
         )
     else:
         yield MigrationFinding(check="epoch", level="ok", text=f"/controller_epoch is {epoch}")
@@ -149,7 +150,7 @@ def check_partition_epochs(subject: MigratingCluster) -> Iterator[MigrationFindi
     if subject.epoch is None:
         return
     known = [one for topic in subject.cluster.topics for one in topic.partitions]
-    above = [one for one in known if one.controller_epoch > subject.epoch]
+    above = with_later_epoch(known, subject.epoch)
     if not above:
         text = "no partition has an epoch above /controller_epoch"
         yield MigrationFinding(check="partition epochs", level="ok", text=text)
@@ -164,12 +165,5 @@ def check_partition_epochs(subject: MigratingCluster) -> Iterator[MigrationFindi
         level="error",
         text=text,
         where=tuple(one.name for one in above),
-        advice=_raise_epoch(highest),
-    )
-
-
-def _raise_epoch(least: int) -> str:
-    return (
-        f"`set /controller_epoch {least}`, then `delete /controller`, so that the next controller "
-        f"has {least + 1}; in a rollback after all KRaft controllers are stopped"
+        advice=raise_epoch(highest),
     )

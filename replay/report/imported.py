@@ -105,7 +105,7 @@ def _sessions(log: ImportedLog, progress: Progress) -> list[SessionLifetime]:
             one.begin_seq, one.begin_ns = record.seq, record.wall_ns
         elif isinstance(event.content, CloseSession):
             one.end_seq, one.end_ns = record.seq, record.wall_ns
-            one.how = "expired" if event.cxid == 0 else "closed by its client"
+            one.how = event.session_end
         before = terms.name_of(id, log.state.tree)
         terms.follow(event)
         apply(log.state, event)

@@ -10,7 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from controller.core import znodes
 from controller.core.values import Assignment
@@ -34,6 +34,7 @@ from replay.stock_clusters.zookeeper_log.merging import UnwatchedChanges
 from replay.stock_clusters.zookeeper_log.restoring import ZooKeeperState
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
+    UNKNOWN_CXID,
     Check,
     CloseSession,
     Content,
@@ -257,7 +258,8 @@ class WatchedTransactions:
         if is_end and any(one.path.startswith(f"{znodes.BROKER_IDS}/") for one in operations):
             self._sessions.discard(owner)
             paths = tuple(one.path for one in operations)
-            yield self._transaction(zxid, owner, at_ms, CloseSession(paths))
+            end = self._transaction(zxid, owner, at_ms, CloseSession(paths))
+            yield structs.replace(end, cxid=UNKNOWN_CXID)
             return
         elected = next(filter(_is_election, changes), None)
         if elected is not None:

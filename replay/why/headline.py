@@ -10,8 +10,9 @@ from typing import Final
 from controller.core.commands import Notice
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
+from replay.cluster_view.later_epochs import later_epochs
 from replay.cluster_view.views import NO_BROKER, ClusterView
-from replay.cluster_view.waiting import silent_broker, stuck_registrations
+from replay.cluster_view.waiting import silent_broker, stuck_registrations, unfinished_failover
 from replay.logs.decode import wall_ns_of
 from replay.logs.notices import notices
 from replay.logs.open_log import OpenedLog, RecordedLog
@@ -26,9 +27,9 @@ _ROLES: Final = ("elected", "failover_done", "failover_failed", "resigned")
 
 
 def headline_of(log: OpenedLog, cluster: ClusterView, progress: Progress = unreported) -> str:
-    """Sentences about the failures of the controller up to event `cluster.seq`, a queue that is
-    stuck, brokers that do not answer, and registrations that are stuck; "" for none. Raises
-    ReplayError, LogError."""
+    """Sentences about the failures of the controller up to event `cluster.seq`, a failover that is
+    under way, a queue that is stuck, brokers that do not answer, registrations that are stuck, and
+    partitions that have a later controller epoch; "" for none. Raises ReplayError, LogError."""
     if isinstance(log, RecordedLog):
         return headline_in(FactHistory(UNHEALTHY, cluster, list(_notices(log.reader, cluster.seq))))
     return headline_in(history_of(log, UNHEALTHY, cluster.seq, progress))
@@ -39,7 +40,14 @@ def headline_in(history: FactHistory) -> str:
     cluster = history.cluster
     silent = [silent_broker(cluster, one.broker) for one in cluster.unanswered]
     stuck = stuck_registrations(cluster)
-    return " ".join(filter(None, [history.headline(), *silent, *stuck]))
+    found = [
+        history.headline(),
+        unfinished_failover(cluster),
+        *silent,
+        *stuck,
+        later_epochs(cluster),
+    ]
+    return " ".join(filter(None, found))
 
 
 def _notices(reader: LogReader, seq: int) -> Iterator[AnyFact]:

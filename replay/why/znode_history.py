@@ -39,6 +39,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     Create,
     Delete,
     Multi,
+    SessionEnd,
     SetData,
     Transaction,
 )
@@ -61,6 +62,11 @@ from replay.why.subject import Subject
 from replay.znode_view import ZnodeView
 
 _Operation = Create | SetData | Delete
+_ENDED: Final = {
+    SessionEnd.EXPIRED: "expired",
+    SessionEnd.CLOSED: "was closed by the broker",
+    SessionEnd.UNKNOWN: "ended",
+}
 _MISSED: Final = "a missing transaction"
 
 
@@ -190,8 +196,7 @@ class ZnodeHistory:
             return
         session = None if transaction is None else transaction.session
         if transaction is not None and isinstance(transaction.content, CloseSession):
-            how = "expired" if transaction.cxid == 0 else "was closed by the broker"
-            text = f"its ZooKeeper session {how}"
+            text = f"its ZooKeeper session {_ENDED[transaction.session_end]}"
         elif session == UNKNOWN_SESSION:
             text = f"{znodes.CONTROLLER} was deleted"
         elif session == term.session:
@@ -209,10 +214,8 @@ class ZnodeHistory:
         if isinstance(one, Delete):
             if transaction is None or not isinstance(transaction.content, CloseSession):
                 text = "its registration was deleted"
-            elif transaction.cxid == 0:
-                text = "its ZooKeeper session expired"
             else:
-                text = "it closed its ZooKeeper session"
+                text = f"its ZooKeeper session {_ENDED[transaction.session_end]}"
         what = "gone" if isinstance(one, Delete) else "registered"
         self.requests.changed(broker)
         self._failures.changed(

@@ -50,6 +50,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     Error,
     Multi,
     Operation,
+    SessionEnd,
     SetData,
     Transaction,
 )
@@ -356,8 +357,7 @@ class BrokerLogIndex:
             self._silent.discard(transaction.session)
             broker = self._sessions.pop(transaction.session, None)
             timeout_ms = self._timeouts.pop(transaction.session, 0)
-            # A session that expires is closed with cxid 0.
-            if broker is not None and transaction.cxid:
+            if broker is not None and transaction.session_end is not SessionEnd.EXPIRED:
                 self._closings.append((seq, transaction.time_ms, broker))
             elif broker is not None:
                 silence = (transaction.time_ms - timeout_ms, transaction.time_ms)

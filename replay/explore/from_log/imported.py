@@ -35,6 +35,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     Delete,
     Multi,
     Operation,
+    SessionEnd,
     SetData,
     Transaction,
 )
@@ -158,17 +159,18 @@ class ImportedIncident:
     def _note_end(self, ns: int, transaction: Transaction) -> None:
         """A session ended: the registration of a broker, and the role, go with it."""
         schedule = self._schedule
+        # A session that did not expire ends an orderly shutdown.
+        is_orderly = transaction.session_end is not SessionEnd.EXPIRED
         for path, node in self._log.state.tree.dump().items():
             if node.owner != transaction.session:
                 continue
             broker = self._registered_broker(path)
             if broker is not None:
-                # A session that was closed, and did not expire, ends an orderly shutdown.
-                schedule.broker_gone(ns, broker, is_controlled=transaction.cxid != 0)
+                schedule.broker_gone(ns, broker, is_controlled=is_orderly)
                 if broker in self._started:
                     self._started[broker] = False
             elif below(path, self._chroot) == znodes.CONTROLLER:
-                self._role_ended(ns, node.data, is_orderly=transaction.cxid != 0)
+                self._role_ended(ns, node.data, is_orderly=is_orderly)
 
     def _role_ended(self, ns: int, data: bytes, *, is_orderly: bool) -> None:
         """The session of the controller ended, whose znode has this data."""

@@ -7,7 +7,7 @@ Imported logs store these values (replay.stock_clusters.imported_log): a change 
 changes every such log and needs an upcaster.
 """
 
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -119,7 +119,7 @@ class CreateSession(Struct, frozen=True, array_like=True, tag="create_session", 
 
 
 class CloseSession(Struct, frozen=True, array_like=True, tag="close_session", gc=False):
-    """A session ends, closed or expired (then the cxid is 0).
+    """A session ends; `Transaction.session_end` says how.
 
     `paths` are the ephemeral znodes that are deleted with it; None before 3.6, which does not list
     them.
@@ -157,6 +157,19 @@ class Multi(Struct, frozen=True, array_like=True, tag="multi", gc=False):
         return next(one.code for one in self.operations if type(one) is Error)
 
 
+class SessionEnd(StrEnum):
+    """How a session ended."""
+
+    EXPIRED = "expired"
+    CLOSED = "closed by its client"
+    UNKNOWN = "ended"
+    """Watches show that the session's znodes are gone, but not why."""
+
+
+UNKNOWN_CXID: Final = -1
+"""The cxid of a closeSession that is known by watches only."""
+
+
 Content: TypeAlias = Operation | Multi | CreateSession | CloseSession
 
 
@@ -179,6 +192,14 @@ class Transaction(
     type: int
     content: Content
     digest: TreeDigest | None = None
+
+    @property
+    def session_end(self) -> SessionEnd:
+        """How the session ended, if this is its closeSession: ZooKeeper closes an expired session
+        itself, without a cxid of the client."""
+        if self.cxid == UNKNOWN_CXID:
+            return SessionEnd.UNKNOWN
+        return SessionEnd.CLOSED if self.cxid else SessionEnd.EXPIRED
 
     @property
     def operations(self) -> tuple[Operation, ...]:

@@ -16,6 +16,7 @@ from controller.core.triggers import (
     TopicUncleanLeaderElectionEnable,
     UncleanLeaderElectionEnable,
 )
+from replay.cluster_view.later_epochs import left_unchanged, why_unchanged
 from replay.cluster_view.views import NO_BROKER, PartitionView, lacking_replicas, why_not_in_sync
 from replay.description.choices import (
     candidates,
@@ -86,6 +87,8 @@ def explain_partition(history: FactHistory) -> Finding:
             [_explain_leader(history, view, changes), *_explain_out_of_isr(history, view)]
         )
         first += too_few_in_sync(history.configuration, view)
+        if later := _later_epoch(history, view):
+            first += f" {later}."
     moves = history.moves()
     move = last_undone(moves)
     if move is not None and move.outcome == "rolled back":
@@ -195,9 +198,20 @@ def _failed_election(
 
 def _replica_text(history: FactHistory, view: PartitionView, broker: int) -> str:
     live = {one.id: one for one in history.cluster.brokers}
+    why = why_not_in_sync(view, broker, live)
+    if broker in view.isr and why.is_live:
+        return f"{broker} is live and in the ISR"
     if broker in live and broker not in view.isr:
         return f"{broker} is {NOT_IN_SYNC}"
-    return f"{broker} is {why_not_in_sync(view, broker, live)}"
+    return f"{broker} is {why}"
+
+
+def _later_epoch(history: FactHistory, view: PartitionView) -> str:
+    """A sentence about a partition that the controller leaves unchanged; "" if it does not."""
+    found = left_unchanged(history.cluster, [view])
+    if not found:
+        return ""
+    return f"The controller leaves it unchanged: {why_unchanged(history.cluster, found)}"
 
 
 def _isr(view: PartitionView) -> str:
@@ -211,7 +225,13 @@ def _isr(view: PartitionView) -> str:
 
 
 def _way_back(history: FactHistory, view: PartitionView) -> str:
+    if later := _later_epoch(history, view):
+        return later
     awaited = [str(one) for one in view.isr if one in view.replicas]
+    live = {one.id: one for one in history.cluster.brokers}
+    electable = [one for one in awaited if why_not_in_sync(view, int(one), live).is_live]
+    if electable:
+        return f"The controller has not elected broker {' or '.join(electable)} yet"
     if view.isr and not awaited:
         # Kafka's controller leaves the last member in the ISR when it is no longer a replica.
         return (

@@ -6,7 +6,7 @@ from typing import Final
 
 from controller.core.znodes import REASSIGN_CANCEL
 from replay.cluster_view.views import NotInSync, PartitionView, lacking_replicas
-from replay.cluster_view.waiting import seconds_between
+from replay.cluster_view.waiting import seconds_between, unfinished_failover
 from replay.description.error_names import error_name
 from replay.description.phrases import assignment_in_words, broker_list
 from replay.times import iso_time
@@ -95,6 +95,9 @@ def _without_partition(history: FactHistory) -> Finding:
     if not why and asked is not None:
         why = f"{sentence(asked)} at {event_and_time(asked)}, when there was no such partition."
     name = f"{subject.topic}-{subject.partition}"
+    unread = unfinished_failover(history.cluster)
+    if not why and unread:
+        return Finding(f"It is not known whether {name} is being reassigned. {unread}", facts)
     why = why or "there is no such partition, and no request for it."
     return Finding(f"{name} is not being reassigned: {why}", facts)
 

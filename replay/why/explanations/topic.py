@@ -5,6 +5,7 @@ from typing import Final
 from controller.core.state_machines import ReplicaState
 from controller.core.values import counted
 from replay.cluster_view.views import DeletionView, TopicView
+from replay.cluster_view.waiting import unfinished_failover
 from replay.description.phrases import broker_list, enumeration
 from replay.names import partition_named
 from replay.why.configuration import throttles_of_topic
@@ -33,7 +34,7 @@ def explain_topic(history: FactHistory) -> Finding:
         return Finding(deletion, facts)
     if view is None:
         changed = last(facts, TopicChanged)
-        if changed is None:
+        if changed is None or history.cluster.controller.role == "failing over":
             return explain_absence(history)
         return Finding(
             f"There is no topic {name} any more at {event_and_time(changed)}: {sentence(changed)}.",
@@ -150,6 +151,8 @@ def explain_absence(history: FactHistory) -> Finding:
     name = f"topic {subject.topic}"
     if subject.partition is not None:
         name = f"partition {subject.topic}-{subject.partition}"
+    if unread := unfinished_failover(history.cluster):
+        return Finding(f"The controller does not know {name}. {unread}", facts)
     newest = facts[-1]
     existed = any(isinstance(one, (AssignmentWritten, StateWritten, TopicChanged)) for one in facts)
     head = f"There is no {name} any more." if existed else f"There never was a {name} in this log."

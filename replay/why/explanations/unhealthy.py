@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from controller.core.values import counted
+from replay.cluster_view.later_epochs import left_unchanged, why_unchanged
 from replay.cluster_view.views import (
     NO_BROKER,
     DeletionView,
@@ -15,6 +16,7 @@ from replay.cluster_view.waiting import (
     stuck_queue,
     stuck_registration,
     stuck_registrations,
+    unfinished_failover,
 )
 from replay.description.phrases import enumeration
 from replay.why.configuration import limit_towards
@@ -35,8 +37,9 @@ class RootCause(Struct, frozen=True):
 def explain_unhealthy(history: FactHistory) -> Finding:
     """Explain everything that is not well."""
     groups = unhealthy(history)
+    unread = unfinished_failover(history.cluster)
     if not groups:
-        return Finding("All partitions are online and in sync.", [])
+        return Finding(unread or "All partitions are online and in sync.", [])
     names = {name for one in groups for name in one.affected}
     cluster = history.cluster
     partitions = cluster.partitions()
@@ -47,13 +50,13 @@ def explain_unhealthy(history: FactHistory) -> Finding:
     for kind, deletions in (("topics", topics), ("replicas", replicas)):
         if waiting := len(deletions & names):
             counts.append(f"{counted(waiting, 'deletion')} of {kind}")
-    summary = f"{counted(len(groups), 'root cause')}; not well: {enumeration(counts)}."
+    summary = f"{counted(len(groups), 'root cause')}; not well: {enumeration(counts)}. {unread}"
     live = {one.id for one in cluster.brokers}
     facts: list[AnyFact] = [
         one for one in history.facts if isinstance(one, BrokerChanged) and one.broker not in live
     ]
     facts = sorted([*facts, *history.failures()], key=lambda one: one.seq)
-    return Finding(summary, facts)
+    return Finding(summary.strip(), facts)
 
 
 def unhealthy(history: FactHistory) -> list[RootCause]:
@@ -63,6 +66,9 @@ def unhealthy(history: FactHistory) -> list[RootCause]:
         causes[one] = []
     for one in stuck_registrations(history.cluster):
         causes[one] = []
+    if later := left_unchanged(history.cluster):
+        why = why_unchanged(history.cluster, later)
+        causes[f"the controller leaves partitions unchanged: {why}"] = [one.name for one in later]
     for view in history.cluster.partitions():
         for cause in _causes(history, view):
             causes.setdefault(cause, []).append(view.name)

@@ -104,6 +104,23 @@ def test_kraft_controller_is_named_as_the_controller() -> None:
     assert not found_by(log, "--at", 42)["is_kraft"]
 
 
+def test_partitions_with_a_later_controller_epoch_are_not_well_while_they_are_online() -> None:
+    """KAFKA-20488: each of them is offline once its leader is lost."""
+    log = INCIDENTS / "kraft-epoch-above"
+    found = found_by(log, "--at", 47)
+    assert (found["worst"], found["counts"]["later-epoch"], found["well"]) == ("later-epoch", 6, 0)
+    assert found["problem"].startswith("The controller leaves 6 partitions unchanged (moved-0, ")
+    assert "`set /controller_epoch 15`" in found["problem"]
+    assert found_by(log, "--at", 53)["partitions"][0]["states"] == ["offline", "later-epoch"]
+    assert found_by(log)["problem"] == ""
+
+
+def test_cluster_that_a_failover_has_not_read_yet_is_not_well() -> None:
+    found = health(INCIDENTS / "kraft-epoch-above", "--at", 60)
+    assert found.exit_code == 1
+    assert found.stdout.startswith("The failover of controller epoch 16 is under way: ")
+
+
 def test_log_of_a_stopped_daemon_shows_the_last_moment_of_its_last_term() -> None:
     log = INCIDENTS / "kraft-epoch-above"
     found = found_by(log)
@@ -221,8 +238,8 @@ def test_unknown_topic_is_named(log: Path) -> None:
         (["LOG", "--at", "3", "--watch"], "is a fixed moment, omit --watch"),
         (["LOG", "--probe", "--topic", "t"], "use --zookeeper, --config or --daemon instead"),
         (["LOG", "--at", "3", "--probe", "--topic", "t"], "use --zookeeper, --config or --daemon"),
-        (["--zookeeper", "a:1", "--probe"], "needs one --topic"),
-        (["--zookeeper", "a:1", "--probe", "--topic", "t", "--topic", "u"], "needs one --topic"),
+        (["--zookeeper", "a:1", "--probe"], "give exactly one --topic"),
+        (["--zookeeper", "a:1", "--probe", "--topic", "t", "--topic", "u"], "exactly one --topic"),
         (["--zookeeper", "a:1", "--zookeeper", "b:1"], "is given 2 times: give it once"),
         (["LOG", "--fail-on", "offline", "--fail-on", "stuck"], "is given 2 times: give it once"),
         (["LOG", "--bootstrap-server", "localhost:1"], "applies to --probe"),
@@ -272,6 +289,34 @@ async def test_daemon_without_zookeeper_is_not_well(log: Path, folder: Path) -> 
     assert status == 1
     expected = "The daemon has no connection to ZooKeeper (the server closed) and decides nothing"
     assert output.startswith(expected)
+
+
+async def test_daemon_whose_session_is_over_shows_the_last_state_of_its_term(folder: Path) -> None:
+    """The log shows no cluster after the term; a monitor must not take this for a missing
+    daemon."""
+    log = INCIDENTS / "kraft-epoch-above"
+    session = SessionStatus("", False, "zk1:2181", 18000, 90_000, "refused")
+    lost = structs.replace(of_log(IDLE, log), zookeeper=session)
+    status, output = await asked(folder, lost)
+    first, second, *_ = output.splitlines()
+    assert status == 1
+    assert first.startswith("The daemon has no connection to ZooKeeper (refused) and decides")
+    assert first.endswith("this is the last state that it knew.")
+    assert second.startswith("process 4711 (standby), after event 145")
+    connected = structs.replace(lost, zookeeper=CONNECTED, is_standby=False)
+    status, output = await asked(folder, connected)
+    expected = "process 4711 is not controller (runs without --standby), and its log does not show"
+    assert (status, expected in output) == (2, True)
+
+
+async def test_daemon_that_was_never_controller_says_that_it_is_not_connected(
+    tmp_path: Path, folder: Path
+) -> None:
+    LogWriter.create(tmp_path / "log", header()).close()
+    status, output = await asked(folder, of_log(IDLE, tmp_path / "log"))
+    assert status == 2
+    assert "was never controller" in output
+    assert output.rstrip().endswith("(no connection to zk1:2181: refused) and decides nothing")
 
 
 async def test_topics_are_named_whose_configuration_a_daemon_does_not_know(

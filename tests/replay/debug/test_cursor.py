@@ -100,9 +100,10 @@ def changes_in_scan(log: OpenedLog, topic: str, number: int, field: str) -> list
     """The events at which a field of a partition changes, as far as its controller knows it."""
 
     def value(state: Any) -> object:
-        if state.controller().role in ("standby", "failing over"):
+        role, found = state.controller().role, state.partition(topic, number)
+        if role == "standby" or (role == "failing over" and found is None):
             return "unknown"
-        return getattr(state.partition(topic, number), field, None)
+        return getattr(found, field, None)
 
     scanned = values(log, value)
     return [

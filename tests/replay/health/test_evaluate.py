@@ -180,3 +180,26 @@ def test_worst_partition_comes_first() -> None:
     assert [one.partition for one in found.partitions] == [3, 1, 0, 2]
     assert (found.counts[State.OFFLINE], found.counts[State.UNDER_REPLICATED]) == (1, 2)
     assert found.well_count == 2
+
+
+@pytest.mark.parametrize(
+    ("controller", "states"),
+    [
+        (ControllerView("observed", 1, 1, 1), (State.LATER_EPOCH,)),
+        (ControllerView("observed", 1, 2, 1), ()),
+        (ControllerView("observed", 3000, 1, 1, is_kraft=True), ()),
+        (ControllerView("observed", -1, 0, 0), ()),
+    ],
+    ids=["earlier epoch", "same epoch", "KRaft", "no controller"],
+)
+def test_state_with_a_later_controller_epoch_than_the_controller(
+    controller: ControllerView, states: tuple[State, ...]
+) -> None:
+    """A KRaft controller does not compare epochs; without a controller, the next epoch is not
+    known."""
+    found = cluster((Assignment((1, 2)), 1, (1, 2)))
+    [topic] = found.topics
+    [view] = topic.partitions
+    later = structs.replace(topic, partitions=[structs.replace(view, controller_epoch=2)])
+    changed = structs.replace(found, topics=[later], controller=controller)
+    assert one(evaluate(changed, 1)).states == states

@@ -13,7 +13,15 @@ from replay.shadow.status import ShadowStatus, read_status
 from replay.stock_clusters.imports.following import FollowedImport, ImportStart
 from replay.stock_clusters.imports.kafka_root import find_kafka
 from tests.replay.cli.command import refold
-from tests.replay.shadow.test_watched import EPOCH_VERSION, FIRST, STATE, Session, seen, state
+from tests.replay.shadow.test_watched import (
+    EPOCH_VERSION,
+    FIRST,
+    STATE,
+    Session,
+    gone,
+    seen,
+    state,
+)
 
 LOST_MS = 1_700_000_000_000
 SINCE = "2023-11-14T22:13:20.000Z"
@@ -67,6 +75,19 @@ def test_log_without_a_change_is_readable_after_the_end(cluster: WatchedCluster)
     assert result.returncode != 2, result.stderr
     # The time at which the last znode was read.
     assert "1970-01-01T00:00:01.012" in result.stdout
+
+
+def test_end_of_a_session_is_not_said_to_be_a_close_or_an_expiry(cluster: WatchedCluster) -> None:
+    """Watches show that the znodes of the session are gone, and not why."""
+    cluster.run(1, gone("/controller", 20), gone("/brokers/ids/1", 20))
+    cluster.shadow.end()
+    term = refold("why", cluster.log, "--term", "3").stdout
+    assert "Z): its ZooKeeper session ended. " in " ".join(term.split())
+    broker = refold("why", cluster.log, "--broker", "1").stdout
+    assert "is gone, its ZooKeeper session ended" in " ".join(broker.split())
+    for text in (term, broker):
+        assert "expired" not in text
+        assert "closed" not in text
 
 
 def test_lost_connection_is_reported_at_once_with_the_time_up_to_which_the_cluster_is_known(

@@ -115,8 +115,9 @@ def test_failovers_of_a_daemon_that_fail_in_a_row_are_the_headline(tmp_path: Pat
     cluster.before = stop_after_ten
     cluster.expire()
     log = write_log(tmp_path / "log", cluster)
-    first = plain(headline(log))
+    first, under_way = plain(headline(log)).split(" The failover of ")
     assert first.startswith("10 failovers in a row have failed, those of terms 2 to 11; the first")
+    assert under_way.startswith("controller epoch 12 is under way")
     assert plain(asked(log, topic=NEW[0]).answer).startswith(first)
     assert unhealthy(log)[0][0] == first
 

@@ -39,6 +39,44 @@ def test_why_explains_the_leader_after_a_killed_broker(incident: IncidentOf, nam
     )
 
 
+def test_partition_with_a_later_controller_epoch_is_not_said_to_wait_for_a_broker(
+    incident: IncidentOf,
+) -> None:
+    """KAFKA-20488: brokers 1 and 2 are in sync, and the controller elects neither."""
+    log = incident("kraft-epoch-above")
+    answer = plain(asked(log, 53, topic="orders", partition=2).answer)
+    assert "1 is live and in the ISR and 2 is live and in the ISR." in answer
+    assert "has not caught up" not in answer
+    assert "returns" not in answer
+    assert (
+        " The controller leaves it unchanged: controller epoch 15 in the state is above 11"
+        in answer
+    )
+    assert "`set /controller_epoch 15`, then `delete /controller`" in answer
+    online = plain(asked(log, 53, topic="orders", partition=0).answer)
+    assert " The controller leaves it unchanged: controller epoch 15 in the state" in online
+    [epoch, broker] = asked(log, 53, is_unhealthy=True).unhealthy
+    assert epoch.cause.startswith("the controller leaves partitions unchanged: controller epoch 15")
+    assert len(epoch.affected) == 6
+    assert broker.affected == ["orders-2"]
+
+
+def test_cluster_that_a_failover_has_not_read_yet_is_not_said_to_be_gone_or_well(
+    incident: IncidentOf,
+) -> None:
+    log = incident("kraft-epoch-above")
+    unread = "The failover of controller epoch 16 is under way"
+    for about in ({"topic": "orders", "partition": 2}, {"topic": "orders"}):
+        answer = asked(log, 60, **about).answer
+        assert answer.startswith("The controller does not know "), answer
+        assert unread in answer
+    assert asked(log, 60, is_unhealthy=True).answer.startswith(unread)
+    moved = asked(log, 60, topic="orders", partition=2, is_reassignment=True).answer
+    assert moved.startswith(f"It is not known whether orders-2 is being reassigned. {unread}")
+    later = asked(log, 80, topic="orders", partition=2).answer
+    assert later.endswith("The controller has not elected broker 1 or 2 yet.")
+
+
 def test_why_explains_a_stopped_broker(incident: IncidentOf) -> None:
     log = incident("controlled-shutdown")
     assert when(log, "is gone", broker=1).startswith(

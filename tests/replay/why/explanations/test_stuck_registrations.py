@@ -60,8 +60,8 @@ def test_broker_that_is_alive_and_not_registered_is_named_with_its_znode(tmp_pat
     cluster.stop_broker(2)
     probe_twice(cluster, ANSWERS)
     stuck = (
-        "Broker 2 answers on host2:9092, but does not register again after the end of its session "
-        f"{session}: /brokers/ids/2 does not exist (ZOOKEEPER-1740)."
+        "Broker 2 answers on host2:9092, but does not register again: /brokers/ids/2, which "
+        f"session {session} owned, does not exist any more (ZOOKEEPER-1740)."
     )
     found = why(cluster, tmp_path, broker=2)
     assert plain(found.answer).startswith(f"{stuck} Broker 2 has not been registered since event N")
