@@ -13,6 +13,7 @@ from controller.core.api_requests import ApiRequest
 from controller.core.commands import Issued, Reason, StartTimer
 from controller.core.configuration import Configuration
 from controller.core.controller import Controller
+from controller.core.deviations import LONG_WORK_INTERRUPTED
 from controller.core.events import (
     BrokerProbed,
     BrokerResponded,
@@ -278,6 +279,7 @@ class Fold:
         triggers.remove(urgent)
         self._paused = _Paused(running, self._procedure, self.controller.term)
         self.controller.observer.pauses()
+        self.controller.observer.deviates(LONG_WORK_INTERRUPTED, "")
         self._begin(urgent)
 
     def _continue(self) -> bool:

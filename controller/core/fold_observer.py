@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from controller.core.commands import BrokerRequest, Choice, Issued
+from controller.core.deviations import Deviation
 from controller.core.election import Elected
 from controller.core.events import Recorded
 from controller.core.state import Partition, Topic
@@ -74,6 +75,11 @@ class FoldObserver:
     ) -> None:
         """A step could not handle a partition, which keeps its state. Also called if the notice is
         not repeated. `election` has the candidates of an election that found no leader."""
+
+    def deviates(self, deviation: Deviation, subject: str) -> None:
+        """A deviation changes what is done about a partition, a topic, a broker or a znode: Kafka's
+        controller would do something else now. `subject` is "" if it is about several partitions.
+        """
 
     def raises(self, error: Exception) -> None:
         """An exception that is no `CoreError` ended a procedure or a part of it: a defect of the

@@ -46,7 +46,10 @@ def has_parts(items: Sized) -> bool:
 def parts(controller: Controller, items: Sequence[T]) -> Iterator[list[T]]:
     """The items in parts that are handled together; single items under Kafka's rules
     (REASSIGNMENTS_TOGETHER)."""
-    size = TOGETHER_MAX if REASSIGNMENTS_TOGETHER.applies(controller.configuration) else 1
+    is_together = REASSIGNMENTS_TOGETHER.applies(controller.configuration)
+    if is_together and len(items) > 1:
+        controller.observer.deviates(REASSIGNMENTS_TOGETHER, "")
+    size = TOGETHER_MAX if is_together else 1
     for start in range(0, len(items), size):
         yield list(items[start : start + size])
 

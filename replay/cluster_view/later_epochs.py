@@ -20,7 +20,7 @@ def with_later_epoch(partitions: Iterable[PartitionView], epoch: int) -> list[Pa
 def left_unchanged(
     cluster: ClusterView, partitions: Iterable[PartitionView] | None = None
 ) -> list[PartitionView]:
-    """Those of the partitions (None: all) that the present controller leaves unchanged, because
+    """The partitions among these (None: all) that the present controller leaves unchanged, because
     their state has a later controller epoch. Partitions that are being deleted do not count, and
     none does if the controller or its epoch is not known."""
     controller = cluster.controller
@@ -53,7 +53,8 @@ def later_epochs(cluster: ClusterView) -> str:
 
 
 def raise_epoch(least: int) -> str:
-    """What an operator does so that the next controller has an epoch above this one."""
+    """The commands for `zookeeper-shell.sh` after which the next controller has an epoch above this
+    one."""
     return (
         f"`set /controller_epoch {least}`, then `delete /controller`, so that the next controller "
         f"has {least + 1}; in a rollback after all KRaft controllers are stopped"

@@ -9,9 +9,9 @@ from typing import Final
 from controller.core.election import UNCLEAN_LEADER
 from controller.core.values import counted
 from replay.description.phrases import broker_list, capitalized, first_few
-from replay.names import broker_name, partition_named
+from replay.names import broker_name, find_broker, partition_named
 from replay.report.document import Outage, ReportFinding, Severity
-from replay.report.reading import Procedure, Reading
+from replay.report.reading import ObservedDeviation, Procedure, Reading
 from replay.subjects import ZnodeSubject, subject_of
 from replay.times import iso_time, nanoseconds_of
 from replay.why.event_reference import EventReference
@@ -45,6 +45,7 @@ def findings_of(
         *_of_outages(reading, outages),
         *_of_facts(reading),
         *_of_answers(reading),
+        *_of_deviations(reading),
         *_of_moves(reading),
         *_of_failovers(failovers),
         *_at_the_end(reading),
@@ -222,6 +223,39 @@ def _of_answers(reading: Reading) -> Iterator[ReportFinding]:
         yield ReportFinding(
             "divergence", "bad", text, one.listed.seq, one.wall_ns, end_ns, (), look_at
         )
+
+
+def _of_deviations(reading: Reading) -> Iterator[ReportFinding]:
+    """The deviations from Kafka's rules that changed what was done, each once."""
+    by_name: dict[str, list[ObservedDeviation]] = defaultdict(list)
+    for one in reading.deviations:
+        by_name[one.deviation.name].append(one)
+    for name, several in by_name.items():
+        first, last = several[0], several[-1]
+        subjects = tuple(dict.fromkeys(one.subject for one in several if one.subject))
+        about = f" ({first_few(subjects, ', ')})" if subjects else ""
+        rule = first.deviation.rule.partition(". ")[0].removesuffix(".")
+        text = (
+            f"refold's deviation {name} from Kafka's rules changed what was done "
+            f"{counted(len(several), 'time')}{about}, first at event {first.seq} "
+            f"({iso_time(first.wall_ns)}). Its rule: {rule}."
+        )
+        look_at = _command_about(reading, _subject_named(first.subject), first.seq)
+        yield ReportFinding(
+            "deviation", "info", text, first.seq, first.wall_ns, last.wall_ns, subjects, look_at
+        )
+
+
+def _subject_named(name: str) -> ZnodeSubject:
+    """The partition or the broker with this name; no subject for a topic or a znode."""
+    broker = find_broker(name)
+    if broker is not None:
+        return ZnodeSubject("broker", broker=broker)
+    try:
+        topic, number = partition_named(name)
+    except ValueError:
+        return ZnodeSubject()
+    return ZnodeSubject("partition", topic=topic, partition=number)
 
 
 def _of_moves(reading: Reading) -> Iterator[ReportFinding]:

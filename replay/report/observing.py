@@ -5,13 +5,14 @@ from typing import Final
 from msgspec import structs
 
 from controller.core.commands import CommandId, Issued, Notice
+from controller.core.deviations import Deviation
 from controller.core.fold import Fold
 from controller.core.triggers import BrokerChange, Trigger, trigger_name
 from eventstore.records import Header
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.checkpoint import AppendOnly, Checkpointed, State
 from replay.description.commands import command_in_words
-from replay.report.reading import Procedure, ProcedureStep
+from replay.report.reading import ObservedDeviation, Procedure, ProcedureStep
 from replay.shadow_folds import ShadowCommand
 from replay.why.fact_observer import FactObserver
 from replay.why.facts import FAILOVERS, Cause
@@ -107,11 +108,15 @@ class ReportObserver(_ProcedureObserver, RecordedFactObserver):
         super().__init__(fold, EVERYTHING, header)
         self.procedures = Procedures()
         self.because_of: dict[CommandId, Cause] = {}
+        self.deviations: list[ObservedDeviation] = []
 
     def issues(self, issued: Issued) -> None:
         if self.because is not None:
             self.because_of[issued.id] = self.because
         super().issues(issued)
+
+    def deviates(self, deviation: Deviation, subject: str) -> None:
+        self.deviations.append(ObservedDeviation(self.seq, self.wall_ns, deviation, subject))
 
     @property
     def live(self) -> frozenset[int] | None:

@@ -2,6 +2,7 @@
 
 from msgspec import Struct, field
 
+from controller.core.deviations import Deviation
 from replay.cluster_view.views import ClusterView
 from replay.listing.values import ListedDecision, ListedEvent
 from replay.why.facts import Cause
@@ -32,6 +33,16 @@ class TimedDecision(Struct, frozen=True):
     listed: ListedDecision
     because: Cause | None = None
     outcomes: tuple[int, ...] = ()
+
+
+class ObservedDeviation(Struct, frozen=True):
+    """One of refold's deviations changed what was done at an event, about a partition, a topic, a
+    broker or a znode; `subject` is "" if it was about several partitions."""
+
+    seq: int
+    wall_ns: int
+    deviation: Deviation
+    subject: str
 
 
 class ProcedureStep(Struct):
@@ -107,3 +118,5 @@ class Reading(LogExtent, kw_only=True):
     history: FactHistory
     moves: dict[str, list[Move]] = field(default_factory=dict)
     """The reassignments of each partition that had one."""
+    deviations: list[ObservedDeviation] = field(default_factory=list)
+    """Where the daemon that wrote the log decided differently from Kafka, in order."""

@@ -138,6 +138,7 @@ def read_recorded(log: RecordedLog, path: str, progress: Progress) -> Reading:
         history=FactHistory(
             Subject(is_unhealthy=True), cluster, observer.facts, _notes(log, observer)
         ),
+        deviations=observer.deviations,
     )
 
 

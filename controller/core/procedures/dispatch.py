@@ -196,11 +196,17 @@ def with_following(controller: Controller, trigger: Trigger) -> Trigger:
     match trigger:
         case ApiCall(request=CreateTopicsReceived() as first):
             if CREATIONS_TOGETHER.applies(controller.configuration):
-                return ApiCall(first, _creations(controller, first))
+                together = _creations(controller, first)
+                if together:
+                    controller.observer.deviates(CREATIONS_TOGETHER, "")
+                return ApiCall(first, together)
         case PartitionReassignmentIsrChange() as change:
             if REASSIGNMENTS_TOGETHER.applies(controller.configuration):
-                together = (*change.together, *_isr_changes(controller))
-                return PartitionReassignmentIsrChange(change.topic, change.partition, together)
+                following = _isr_changes(controller)
+                if following:
+                    controller.observer.deviates(REASSIGNMENTS_TOGETHER, "")
+                names = (*change.together, *following)
+                return PartitionReassignmentIsrChange(change.topic, change.partition, names)
     return trigger
 
 

@@ -1,8 +1,13 @@
-"""The option that writes the golden transcripts again, and failovers that fail."""
+"""The option that writes the golden transcripts again, deviations that are observed, and failovers
+that fail."""
+
+from collections.abc import Iterator
 
 import pytest
 
 from controller.core.controller import Controller
+from controller.core.deviations import ALL, Deviation
+from controller.core.fold_observer import FoldObserver
 from controller.core.procedures.role import failover
 from controller.core.state import Partition
 
@@ -11,6 +16,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--write-transcripts", action="store_true", help="write tests/transcripts/*.txt again"
     )
+
+
+@pytest.fixture(autouse=True)
+def _deviations_are_observed(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """A test that is marked `deviates` shows that the fold notifies its observer; with the
+    parameter "kafka", that it does so only for a deviation that is always on."""
+    observed = set()
+
+    def deviates(_observer: FoldObserver, deviation: Deviation, _subject: str) -> None:
+        observed.add(deviation.name)
+
+    monkeypatch.setattr(FoldObserver, "deviates", deviates)
+    yield
+    marked = {mark.args[0] for mark in request.node.iter_markers("deviates")}
+    parameters = getattr(request.node, "callspec", None)
+    is_kafka = parameters is not None and "kafka" in parameters.params.values()
+    expected = {one.name for one in ALL if one.always or not is_kafka}
+    assert marked & observed == marked & expected
 
 
 class FailingFailovers:

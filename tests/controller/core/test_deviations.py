@@ -53,6 +53,7 @@ T0, NEW = ("t", 0), ("new", 0)
 
 
 @both_rules
+@pytest.mark.deviates("every-write-guarded")
 def test_deposed_controller_does_not_write_the_features(rules: str) -> None:
     """Under both rules. Another controller was elected just before, and has written them itself."""
     cluster = Cluster(1, 2, rules=rules)
@@ -70,6 +71,7 @@ def test_deposed_controller_does_not_write_the_features(rules: str) -> None:
 
 
 @both_rules
+@pytest.mark.deviates("unreadable-skipped")
 def test_unreadable_registration_is_skipped_by_failover_and_broker_change(rules: str) -> None:
     """Under both rules."""
     cluster = Cluster(1, rules=rules)
@@ -86,6 +88,7 @@ def test_unreadable_registration_is_skipped_by_failover_and_broker_change(rules:
 
 
 @both_rules
+@pytest.mark.deviates("role-by-session")
 def test_R15_controller_znode_of_the_last_session_is_replaced(rules: str) -> None:
     """By Kafka's rule the role stays vacant until the server ends the old session."""
     cluster = Cluster(1, 2, rules=rules).start()
@@ -168,6 +171,7 @@ def test_persistent_controller_znode_with_the_daemons_id_stops_the_daemon(rules:
 
 
 @both_rules
+@pytest.mark.deviates("state-adopted")
 def test_repaired_topic_elects_leaders_from_its_stored_states(rules: str) -> None:
     """By Kafka's rule the partition has no leader until a failover."""
     cluster = Cluster(1, 2).start()
@@ -196,6 +200,7 @@ def back_offs(cluster: Cluster) -> list[StartTimer]:
     return [one for one in timers if one.timer == BACK_OFF_TIMER]
 
 
+@pytest.mark.deviates("failover-back-off")
 def test_failover_back_off_waits_a_second_before_the_next_election(
     failing_failovers: FailingFailovers,
 ) -> None:
@@ -268,6 +273,7 @@ def with_a_new_partition(rules: str) -> Cluster:
         ("unclean", codes.ELIGIBLE_LEADERS_NOT_AVAILABLE),
     ],
 )
+@pytest.mark.deviates("leaderless-reported")
 def test_OB_12_election_request_with_a_leaderless_partition_is_answered(
     rules: str, election: Election, error: int
 ) -> None:
@@ -369,6 +375,7 @@ def damage_epoch(cluster: Cluster, how: str) -> None:
 @pytest.mark.parametrize(
     ("how", "epoch"), [("raised", 8), ("lowered", 2), ("written again", 2), ("deleted", 2)]
 )
+@pytest.mark.deviates("resigns-when-fenced")
 def test_OB_15_changed_controller_epoch_leads_to_an_election_with_a_higher_epoch(
     rules: str, how: str, epoch: int
 ) -> None:

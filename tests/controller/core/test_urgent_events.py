@@ -453,6 +453,7 @@ def test_original_replica_that_dies_between_two_parts_delays_the_rest_of_the_rol
 # reassignments-together -------------------------------------------------------------------------
 
 
+@pytest.mark.deviates("reassignments-together")
 def test_queued_completions_are_one_procedure() -> None:
     cluster = with_25_partitions()
     submit(cluster, TARGETS)

@@ -77,6 +77,21 @@ def test_findings_name_unclean_elections_and_what_to_look_at() -> None:
     assert "--partition orders-3 --at 127" in unclean[0].look_at
 
 
+def test_deviation_of_refold_names_its_rule_and_the_partitions() -> None:
+    report = _report(INCIDENTS / "restart-without-a-controller")
+    [found] = [one for one in report.findings if one.kind == "deviation"]
+    assert "refold's deviation restarts-seen-at-failover from Kafka's rules" in found.text
+    assert "Its rule: A failover removes brokers from the ISR that registered after" in found.text
+    assert found.subjects
+    assert f"--partition {found.subjects[0]} --at {found.seq}" in found.look_at
+
+
+@pytest.mark.parametrize("log", [INCIDENTS / "broker-crash", INCIDENTS / "stock-unclean-election"])
+def test_report_without_a_deviation_has_no_such_finding(log: Path) -> None:
+    """A stock controller has none."""
+    assert not [one for one in _report(log).findings if one.kind == "deviation"]
+
+
 def test_refused_request_names_its_partition_and_what_to_look_at() -> None:
     path = "tests/recordings/broker-crash-2.tar.xz"
     refused = {

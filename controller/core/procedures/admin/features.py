@@ -14,9 +14,9 @@ from controller.core.api_requests.features import (
 from controller.core.api_requests.topics import TopicResult
 from controller.core.commands import Reason
 from controller.core.controller import Controller
-from controller.core.deviations import VALIDATE_ONLY_CHANGES_NOTHING
-from controller.core.errors import RequestRefused, ZnodeError
-from controller.core.operations import OK, Create, SetData
+from controller.core.deviations import EVERY_WRITE_GUARDED, VALIDATE_ONLY_CHANGES_NOTHING
+from controller.core.errors import ControllerMovedError, RequestRefused, ZnodeError
+from controller.core.operations import OK, Create, SetData, WriteOperation
 from controller.core.procedures.admin.waiting_requests import send_response
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_znodes, write
@@ -52,7 +52,9 @@ async def process_update_features(controller: Controller, request: UpdateFeature
     is_dry = request.validate_only and VALIDATE_ONLY_CHANGES_NOTHING.applies(
         controller.configuration
     )
-    if wanted != present.levels and not is_dry:
+    if wanted != present.levels and is_dry:
+        controller.observer.deviates(VALIDATE_ONLY_CHANGES_NOTHING, znodes.FEATURE)
+    elif wanted != present.levels:
         content = znodes.write_features(znodes.Features(True, wanted, present.version))
         change = SetData(znodes.FEATURE, content, found.versions[0])
         [error] = (await write(controller, [change], Reason(_RULE))).errors
@@ -154,8 +156,8 @@ async def set_up_features(controller: Controller) -> None:
     """
     found = await read_znodes(controller, [znodes.FEATURE], _SET_UP)
     if found.errors[0] != OK:
-        create = Create(znodes.FEATURE, znodes.write_features(_features_to_write(controller, None)))
-        await write(controller, [create], Reason(_SET_UP))
+        content = znodes.write_features(_features_to_write(controller, None))
+        await _set_up(controller, Create(znodes.FEATURE, content))
         return
     try:
         present = znodes.read_features(found.data[0])
@@ -167,7 +169,17 @@ async def set_up_features(controller: Controller) -> None:
     wanted = _features_to_write(controller, present)
     if wanted != present:
         change = SetData(znodes.FEATURE, znodes.write_features(wanted), ANY_VERSION)
+        await _set_up(controller, change)
+
+
+async def _set_up(controller: Controller, change: WriteOperation) -> None:
+    """Write the features, unless another controller has the role (EVERY_WRITE_GUARDED). Raises
+    ControllerMovedError."""
+    try:
         await write(controller, [change], Reason(_SET_UP))
+    except ControllerMovedError:
+        controller.observer.deviates(EVERY_WRITE_GUARDED, znodes.FEATURE)
+        raise
 
 
 def _features_to_write(controller: Controller, present: znodes.Features | None) -> znodes.Features:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from controller.core import znodes
 from controller.core.commands import CloseChannel, OpenChannel, Reason
 from controller.core.controller import Controller
+from controller.core.deviations import UNREADABLE_SKIPPED
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.operations import OK
 from controller.core.values import Broker
@@ -67,6 +68,7 @@ def _compare_protocols(controller: Controller, id: int, data: bytes | None) -> N
 
 def _report(controller: Controller, path: str, text: str) -> None:
     controller.notice("error", "unreadable_znode", path, f"{text}; skipped")
+    controller.observer.deviates(UNREADABLE_SKIPPED, path)
 
 
 # Channels (KB 3.3.3, 12.1) ----------------------------------------------------------------------

@@ -159,6 +159,7 @@ def judge(
         return error_codes.FENCED_LEADER_EPOCH
     by_leader = ISR_BY_LEADER.applies(controller.configuration)
     if by_leader and proposed.leader != current.leader:
+        controller.observer.deviates(ISR_BY_LEADER, repr(partition))
         return error_codes.INVALID_REQUEST
     if (
         proposed.leader == current.leader
@@ -169,6 +170,7 @@ def judge(
     if proposed.partition_epoch < current.partition_epoch:
         return error_codes.INVALID_UPDATE_VERSION
     if by_leader and not _is_valid(partition, proposed):
+        controller.observer.deviates(ISR_BY_LEADER, repr(partition))
         return error_codes.INVALID_REQUEST
     if proposed.recovery_state == RECOVERING and len(proposed.isr) > 1:
         return error_codes.INVALID_REQUEST

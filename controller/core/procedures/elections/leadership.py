@@ -10,7 +10,7 @@ from controller.core import znodes
 from controller.core.batch import RequestBatch
 from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
-from controller.core.deviations import STATE_ADOPTED
+from controller.core.deviations import ISR_WITHIN_REPLICAS, STATE_ADOPTED
 from controller.core.election import (
     FIRST_LEADER,
     FIRST_LIVE,
@@ -99,6 +99,7 @@ async def initialize_leader_and_isr(
             created.led.append(partition)
         elif error == NODE_EXISTS and adopts:
             created.existing.append(partition)
+            controller.observer.deviates(STATE_ADOPTED, repr(partition))
         else:
             failures.add(partition, f"its state znode cannot be created (ZooKeeper code {error})")
     failures.report()
@@ -197,6 +198,8 @@ async def _elect_once(
                 failures.add(partition, f"no replica can lead: {reasons}", choice)
             continue
         isr = isr_within_replicas(controller.configuration, partition, elected.isr)
+        if isr != elected.isr:
+            controller.observer.deviates(ISR_WITHIN_REPLICAS, repr(partition))
         state = next_state(
             given.current,
             elected if isr == elected.isr else elected._replace(isr=isr),

@@ -83,6 +83,7 @@ def _without_leadership(controller: Controller, partition: Partition, election: 
     """Kafka's whole event fails on such a partition; see LEADERLESS_REPORTED."""
     if not LEADERLESS_REPORTED.applies(controller.configuration):
         raise ProcedureError(f"{partition} has no leadership: the election fails")
+    controller.observer.deviates(LEADERLESS_REPORTED, repr(partition))
     return _unavailable(election)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from controller.core.batch import RequestBatch
 from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
-from controller.core.deviations import DELETION_NEEDS_NO_STATE
+from controller.core.deviations import DAEMON_ID_REPAIRED, DELETION_NEEDS_NO_STATE
 from controller.core.election import online_test
 from controller.core.failures import Failures
 from controller.core.operations import BAD_VERSION, OK
@@ -217,7 +217,10 @@ async def _remove_from_isr(
         stateless: list[Partition] = []
         states = await read_states(controller, remaining, rule, failures, stateless, stateless)
         if DELETION_NEEDS_NO_STATE.applies(controller.configuration):
-            done += [one for one in stateless if context.is_queued(one)]
+            for partition in stateless:
+                if context.is_queued(partition):
+                    controller.observer.deviates(DELETION_NEEDS_NO_STATE, repr(partition))
+                    done.append(partition)
         remaining = []
         shrunk: list[tuple[Partition, LeaderAndIsr]] = []
         choices = []
@@ -227,6 +230,8 @@ async def _remove_from_isr(
                 done.append(partition)
                 continue
             new = _state_without(state, broker, context.epoch, own)
+            if own in state.isr:
+                controller.observer.deviates(DAEMON_ID_REPAIRED, repr(partition))
             shrunk.append((partition, new))
             why = _LAST_MEMBER if broker in new.isr else _SHRUNK
             choices.append(Choice(partition.topic.name, partition.number, new.leader, why))

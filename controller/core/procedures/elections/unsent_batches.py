@@ -34,6 +34,9 @@ def unsent_kept(controller: Controller, machine: str, batch: RequestBatch) -> It
     try:
         yield
     except ControllerMovedError:
-        if not BATCH_BEGINS_EMPTY.applies(controller.configuration) and not batch.is_empty:
-            controller.unsent[machine] = None
+        if not batch.is_empty:
+            if BATCH_BEGINS_EMPTY.applies(controller.configuration):
+                controller.observer.deviates(BATCH_BEGINS_EMPTY, "")
+            else:
+                controller.unsent[machine] = None
         raise

@@ -18,6 +18,7 @@ from controller.core.controller import Controller
 from controller.core.deviations import (
     EMPTY_TARGET_REFUSED,
     LEADER_MOVED_FIRST,
+    ORIGINALS_RESTORED_BY_API,
     REQUEST_CHANGES_SEEN,
     RESUME_ERRORS_REPORTED,
 )
@@ -105,6 +106,8 @@ async def process_reassignment_znode(
         controller.notice("error", "unreadable_znode", _PATH, f"{unreadable}; skipped")
         return []
     wanted = {name: target for name, target in entries.items() if _is_new(controller, name, target)}
+    if wanted and not created:
+        controller.observer.deviates(REQUEST_CHANGES_SEEN, _PATH)
     targets = {name: _assignment(controller, name).reassign_to(wanted[name]) for name in wanted}
     errors = await _trigger(controller, targets)
     _report_refused(controller, errors)
@@ -204,6 +207,8 @@ async def _roll_back(controller: Controller, undone: dict[Name, tuple[int, ...]]
     cause = RollbackCause(
         ADMIN_TOOLS, "reassignment_not_cancelled", _NOT_CANCELLED, _REMEDY, refused
     )
+    for name in undone:
+        controller.observer.deviates(ORIGINALS_RESTORED_BY_API, "{}-{}".format(*name))
     back = {one.key for one in await roll_back_names(controller, list(undone), cause, undone)}
     texts = {one.key: why for one, why in refused.items()}
     error = error_codes.INVALID_REPLICA_ASSIGNMENT
@@ -342,6 +347,8 @@ async def _resume(controller: Controller, moves: list[NewAssignment]) -> None:
         errors = await reassign(controller, part)
         if errors and not RESUME_ERRORS_REPORTED.applies(controller.configuration):
             raise next(iter(errors.values()))
+        for partition in errors:
+            controller.observer.deviates(RESUME_ERRORS_REPORTED, repr(partition))
         report_failed(controller, errors)
 
 
@@ -353,6 +360,7 @@ def _resumed_assignment(controller: Controller, partition: Partition) -> Assignm
         return assignment
     text = "the reassignment has an empty target, and is cancelled"
     controller.notice("warning", "reassignment_cancelled", repr(partition), text)
+    controller.observer.deviates(EMPTY_TARGET_REFUSED, repr(partition))
     return assignment.reassign_to(assignment.origin)
 
 
@@ -452,10 +460,12 @@ async def _refused_assignments(
             refused[partition] = (invalid, names_own_id)
         elif not assignment.target and EMPTY_TARGET_REFUSED.applies(controller.configuration):
             refused[partition] = (invalid, "The replica list is empty.")
+            controller.observer.deviates(EMPTY_TARGET_REFUSED, repr(partition))
     if LEADER_MOVED_FIRST.applies(controller.configuration):
         left = {one: each for one, each in assignments.items() if one not in refused}
         for partition in await drops_all_in_sync(controller, left):
             refused[partition] = (invalid, _ALL_DROPPED)
+            controller.observer.deviates(LEADER_MOVED_FIRST, repr(partition))
     moving = [one for one in assignments if assignments[one].is_being_reassigned]
     if moving and await is_cancelled(controller):
         refused |= {one: (error_codes.REASSIGNMENT_IN_PROGRESS, _CANCELLED) for one in moving}

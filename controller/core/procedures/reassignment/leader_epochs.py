@@ -3,6 +3,7 @@
 from controller.core import znodes
 from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
+from controller.core.deviations import ISR_WITHIN_REPLICAS
 from controller.core.election import isr_within_replicas
 from controller.core.errors import ProcedureError
 from controller.core.failures import Failures
@@ -60,10 +61,13 @@ async def raise_and_send(controller: Controller, partitions: list[Partition], ru
 def _with_raised_epoch(
     controller: Controller, partition: Partition, current: LeaderAndIsr
 ) -> LeaderAndIsr:
+    isr = isr_within_replicas(controller.configuration, partition, current.isr)
+    if isr != current.isr:
+        controller.observer.deviates(ISR_WITHIN_REPLICAS, repr(partition))
     return LeaderAndIsr(
         current.leader,
         current.leader_epoch + 1,
-        isr_within_replicas(controller.configuration, partition, current.isr),
+        isr,
         current.partition_epoch,
         controller.context.epoch,
         current.recovery_state,

@@ -233,6 +233,8 @@ async def _drop(controller: Controller, unwanted: Mapping[Partition, tuple[int, 
         partition.assignment = _assignment_without(partition.assignment, dropped)
     led = [partition for partition, dropped in unwanted.items() if partition.leader in dropped]
     if led:
+        for partition in led:
+            controller.observer.deviates(LEADER_MOVED_FIRST, repr(partition))
         await change_partitions(controller, led, PartitionState.ONLINE, RULE, REMAINING)
     errors: Errors = {}
     if not controller.protocol.has_alter_partition:
@@ -282,6 +284,8 @@ async def _start_replicas(controller: Controller, partitions: list[Partition]) -
     await unset_leader_epochs(controller, errors)
     if ADDED_WITHOUT_STATE.applies(controller.configuration):
         stateless = [one for one in partitions if one in errors and one.leadership is None]
+        for partition in stateless:
+            controller.observer.deviates(ADDED_WITHOUT_STATE, repr(partition))
         await _make_new(controller, {one: one.assignment.adding for one in stateless})
     raised = [one for one in partitions if one not in errors]
     if not raised:

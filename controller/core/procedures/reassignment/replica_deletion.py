@@ -230,6 +230,7 @@ def _report(controller: Controller, broker: int, names: list[Name]) -> None:
         f"is recorded in {REPLICA_DELETIONS} and requested again when the broker registers"
     )
     controller.notice("warning", "replicas_not_deleted", f"broker {broker}", text)
+    controller.observer.deviates(DELETIONS_REMEMBERED, f"broker {broker}")
 
 
 # Records in ZooKeeper ---------------------------------------------------------------------------

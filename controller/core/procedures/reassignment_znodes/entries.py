@@ -84,6 +84,7 @@ async def _try_to_remove(
         entries = read_entries(_PATH, found.data[0]).entries
     except ZnodeError:
         if UNREADABLE_REQUEST_KEPT.applies(controller.configuration):
+            controller.observer.deviates(UNREADABLE_REQUEST_KEPT, _PATH)
             return True
     kept = {name: one for name, one in entries.items() if not is_done(name, one.replicas)}
     known = {**instead, **kept}
@@ -96,6 +97,7 @@ async def _try_to_remove(
                 removes(name, entry.replicas)
         error = await _write_remaining_entries(controller, remaining, found.versions[0])
         if error == BAD_VERSION:
+            controller.observer.deviates(REQUEST_CHANGES_SEEN, _PATH)
             return False
         # If a client writes a removed entry again, it is a new one. The others stay as old.
         note_ages(controller, remaining if error == OK else {}, found.mzxids[0])

@@ -363,7 +363,10 @@ def _is_informed_by_failover(controller: Controller, increased: int | None) -> b
     """
     if not controller.protocol.has_alter_partition:
         return False
-    return REASSIGNMENTS_TOGETHER.applies(controller.configuration) and increased == 1
+    is_informed = REASSIGNMENTS_TOGETHER.applies(controller.configuration) and increased == 1
+    if is_informed:
+        controller.observer.deviates(REASSIGNMENTS_TOGETHER, "")
+    return is_informed
 
 
 def report_ended_with_topic(

@@ -35,6 +35,7 @@ from controller.core.procedures.reassignment.reassign_partitions import strip_or
 from controller.core.procedures.role.failover import fail_over
 from controller.core.procedures.role.following import forget_all
 from controller.core.procedures.znode_changes.topic_change import process_topic_change
+from controller.core.triggers import Reelect
 from controller.core.values import ANY_VERSION, format_session
 from controller.core.zookeeper_io import (
     read_latest,
@@ -82,6 +83,8 @@ async def process_controller_change(controller: Controller) -> None:
     """
     exists = await maybe_resign(controller)
     if not exists and VACANT_ROLE_SEEN.applies(controller.configuration):
+        if Reelect() not in controller.triggers:
+            controller.observer.deviates(VACANT_ROLE_SEEN, znodes.CONTROLLER)
         await _stand_again(controller)
 
 
@@ -120,6 +123,7 @@ async def elect(controller: Controller, *, take_over: bool = False) -> None:
     except Exception as error:
         report_error(controller, "failover_failed", znodes.CONTROLLER, error)
         if FAILOVER_BACK_OFF.applies(controller.configuration):
+            controller.observer.deviates(FAILOVER_BACK_OFF, znodes.CONTROLLER)
             _back_off(controller, "failover failed")
         await give_up(controller)
 
@@ -167,8 +171,10 @@ async def _stand(controller: Controller, take_over: bool) -> Poll:
         if not is_ours and not _check_replaceable(controller, owner, data):
             return Poll.DECIDED
         is_by_session = ROLE_BY_SESSION.applies(controller.configuration)
-        if _is_daemon_id(controller, data) and not is_by_session:
-            return Poll.DECIDED
+        if _is_daemon_id(controller, data):
+            if not is_by_session:
+                return Poll.DECIDED
+            controller.observer.deviates(ROLE_BY_SESSION, znodes.CONTROLLER)
         if not is_ours and _wait_for_own_znode(controller, owner):
             return Poll.DECIDED
         if not is_ours and not take_over and owner != controller.candidate_session:
@@ -289,6 +295,7 @@ async def maybe_resign(controller: Controller, *, fenced: bool = False) -> bool:
     elif fenced and RESIGNS_WHEN_FENCED.applies(controller.configuration):
         text = "another client changed the controller epoch: this daemon takes the role again"
         controller.notice("warning", "epoch_changed", znodes.CONTROLLER_EPOCH, text)
+        controller.observer.deviates(RESIGNS_WHEN_FENCED, znodes.CONTROLLER_EPOCH)
         resign(controller, "the controller epoch was changed")
         await elect(controller)
     return exists

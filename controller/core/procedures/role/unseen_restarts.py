@@ -67,5 +67,7 @@ async def elect_after_restarts(controller: Controller, restarts: UnseenRestarts)
         if one.leadership is not None
         and elected(one, one.leadership, one.replicas).leader != NO_LEADER
     ]
+    for partition in partitions:
+        controller.observer.deviates(RESTARTS_SEEN_AT_FAILOVER, repr(partition))
     strategy = election.Strategy(_RULE, _RULE, choose, election.all_replicas)
     await elect_leaders(controller, partitions, strategy, controller.new_batch(_RULE))

@@ -11,6 +11,7 @@ from zlib import crc32
 
 from controller.core import znodes
 from controller.core.controller import Controller
+from controller.core.deviations import DAEMON_ID_REPAIRED
 from controller.core.state import Partition
 from controller.core.values import Assignment, Broker, format_brokers
 
@@ -46,6 +47,7 @@ def repair_assignments(
     now = "; ".join(f"{topic}-{one}: {format_brokers(repaired[one].replicas)}" for one in named)
     text = f"assignments named the daemon's id {own} as a replica; their replicas are now {now}"
     controller.notice("warning", "own_id_repaired", znodes.topic_path(topic), text)
+    controller.observer.deviates(DAEMON_ID_REPAIRED, topic)
     return repaired
 
 
@@ -55,6 +57,7 @@ def report_daemon_in_sync(controller: Controller, partition: Partition) -> None:
     path = znodes.state_path(partition.topic.name, partition.number)
     text = f"the ISR of {partition!r} named the daemon's id {own}; a leader is elected without it"
     controller.notice("warning", "own_id_repaired", path, text)
+    controller.observer.deviates(DAEMON_ID_REPAIRED, repr(partition))
 
 
 def names_broker(assignment: Assignment, broker: int) -> bool:

@@ -46,6 +46,8 @@ async def process_topic_deletion(controller: Controller) -> None:
     unknown = [name for name in children.children if name not in known]
     if unknown and _may_be_new(controller):
         controller.enqueue(TopicDeletion())
+        for name in unknown:
+            controller.observer.deviates(NEW_TOPICS_DELETED, name)
         unknown = []
     for name in unknown:
         text = f"there is no topic {name}: the request to delete it is removed"
@@ -110,6 +112,7 @@ def _end_reassignments(controller: Controller) -> list[Partition]:
     for partition in ended:
         del context.reassigning[partition]
         context.rollback_waiting.pop(partition, None)
+        controller.observer.deviates(DELETION_ENDS_REASSIGNMENT, repr(partition))
     return ended
 
 
@@ -161,7 +164,10 @@ def is_of_an_earlier_term(controller: Controller, epoch: int) -> bool:
     brokers create the logs again since then (DELETIONS_OF_THIS_TERM)."""
     if not DELETIONS_OF_THIS_TERM.applies(controller.configuration):
         return False
-    return epoch not in (0, controller.context.epoch)
+    is_earlier = epoch not in (0, controller.context.epoch)
+    if is_earlier:
+        controller.observer.deviates(DELETIONS_OF_THIS_TERM, "")
+    return is_earlier
 
 
 def _deletions_in_flight(controller: Controller, broker: int) -> set[tuple[str, int]]:
@@ -191,8 +197,11 @@ async def process_stop_replica_response(
     ]
     broker = response.broker
     await fail_deletion(controller, {broker: [one for one in partitions if one.key in failed]})
-    unconfirmed = failed | _deletions_in_flight(controller, broker)
-    deleted = [one for one in partitions if one.key not in unconfirmed]
+    in_flight = _deletions_in_flight(controller, broker)
+    for one in partitions:
+        if one.key in in_flight and one.key not in failed:
+            controller.observer.deviates(DELETIONS_OF_THIS_TERM, repr(one))
+    deleted = [one for one in partitions if one.key not in failed | in_flight]
     if deleted:
         done = {broker: _queued_partitions(controller.context, deleted)}
         await change_replicas(controller, done, ReplicaState.DELETION_SUCCESSFUL, _RULE)
@@ -316,11 +325,13 @@ async def _delete_replicas(controller: Controller, topics: list[str]) -> None:
                 if state is ReplicaState.NEW and needs_no_state:
                     # Its broker was not alive when the reassignment began.
                     partition.set_replica_state(broker, ReplicaState.OFFLINE)
+                    controller.observer.deviates(DELETION_NEEDS_NO_STATE, repr(partition))
             elif state is not ReplicaState.DELETION_SUCCESSFUL:
                 alive.setdefault(broker, []).append(partition)
                 if state is ReplicaState.NON_EXISTENT and needs_no_state:
                     # Its reassignment failed half way: the broker may have it, as at failover.
                     partition.set_replica_state(broker, ReplicaState.ONLINE)
+                    controller.observer.deviates(DELETION_NEEDS_NO_STATE, repr(partition))
     await change_replicas(controller, dead, ReplicaState.DELETION_INELIGIBLE, _RULE)
     await change_replicas(controller, alive, ReplicaState.OFFLINE, _RULE)
     await change_replicas(controller, alive, ReplicaState.DELETION_STARTED, _RULE)
@@ -349,8 +360,10 @@ def forget_topic(controller: Controller, name: str) -> None:
     controller.context.remove_topic(name)
     if topic is not None and name not in controller.context.topics:
         controller.observer.drops_topics([topic])
-    if DELETION_MARK_ENDS.applies(controller.configuration):
-        controller.context.ineligible_for_deletion.pop(name, None)
+    waiting = controller.context.ineligible_for_deletion
+    if name in waiting and DELETION_MARK_ENDS.applies(controller.configuration):
+        del waiting[name]
+        controller.observer.deviates(DELETION_MARK_ENDS, name)
 
 
 async def _delete_znodes(controller: Controller, name: str) -> int:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
-from controller.core.deviations import ADDED_PARTITIONS_KEPT, TOPIC_ID_RESTORED
+from controller.core.deviations import ADDED_PARTITIONS_KEPT, DAEMON_ID_REPAIRED, TOPIC_ID_RESTORED
 from controller.core.election import OFFLINE
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.failures import excerpt, listed, listed_names
@@ -149,6 +149,7 @@ def _report_lost_id(controller: Controller, topic: Topic, content: TopicContent)
     path = znodes.topic_path(topic.name)
     text = "another client wrote the topic without its id: the known id is written again"
     controller.notice("warning", "topic_id_restored", path, text)
+    controller.observer.deviates(TOPIC_ID_RESTORED, topic.name)
     return True
 
 
@@ -167,6 +168,7 @@ def _restored_assignments(
         partitions = listed([topic.partition(number) for number in restored])
         text = f"{partitions} named the daemon's id {own}: the known assignments are restored"
         controller.notice("warning", "own_id_repaired", znodes.topic_path(topic.name), text)
+        controller.observer.deviates(DAEMON_ID_REPAIRED, topic.name)
     return restored
 
 
@@ -358,6 +360,7 @@ async def take_changes(controller: Controller, topic: Topic) -> TopicContent | N
         return None
     topic.version = read.versions[topic.name]
     content = read.contents[topic.name]
+    controller.observer.deviates(ADDED_PARTITIONS_KEPT, topic.name)
     if topic.name not in controller.context.queued_for_deletion:
         _take_id(controller, topic, content)
         _report_lost_id(controller, topic, content)

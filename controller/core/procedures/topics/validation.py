@@ -91,7 +91,7 @@ def judge(
         partitions, replication_factor = len(given), len(next(iter(given.values())))
     _check_name(name, names)
     if given is not None:
-        _check_assignment(controller, given)
+        _check_assignment(controller, requested.name, given)
     configs = {key: value for key, value in requested.configs if value is not None}
     _check_configs(controller, configs)
     check_size(name, znodes.write_config(configs))
@@ -171,7 +171,7 @@ def _check_name(name: str, names: ExistingTopics) -> None:
         raise RequestRefused(error_codes.INVALID_TOPIC_EXCEPTION, text)
 
 
-def _check_assignment(controller: Controller, given: Replicas) -> None:
+def _check_assignment(controller: Controller, topic: str, given: Replicas) -> None:
     """Validate an assignment; brokers need not be known, as in Kafka. Raises RequestRefused."""
     refused = error_codes.INVALID_REPLICA_ASSIGNMENT
     sizes = dict.fromkeys(map(len, given.values()))
@@ -179,6 +179,7 @@ def _check_assignment(controller: Controller, given: Replicas) -> None:
         text = "All partitions should have the same number of replicas"
         raise RequestRefused(refused, text)
     if 0 in sizes and EMPTY_ASSIGNMENT_REFUSED.applies(controller.configuration):
+        controller.observer.deviates(EMPTY_ASSIGNMENT_REFUSED, topic)
         raise RequestRefused(refused, _EMPTY)
     if any(len(set(replicas)) != len(replicas) for replicas in given.values()):
         raise RequestRefused(refused, f"Duplicate replica assignment found: {_as_scala(given)}")

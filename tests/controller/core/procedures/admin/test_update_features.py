@@ -180,6 +180,7 @@ def test_standby_answers_not_controller() -> None:
 
 
 @pytest.mark.parametrize(("rules", "after"), [("refold", TWO), ("kafka", LEFT)])
+@pytest.mark.deviates("validate-only-changes-nothing")
 def test_validate_only_changes_nothing_by_refolds_rule(rules: str, after: bytes) -> None:
     cluster = Cluster(1, rules=rules).start()
     cluster.put(znodes.FEATURE, TWO)

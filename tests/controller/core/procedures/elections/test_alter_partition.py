@@ -262,6 +262,7 @@ both_rules = pytest.mark.parametrize("rules", ["refold", "kafka"])
 @pytest.mark.parametrize(
     ("sender", "isr"), [(2, (1, 2)), (2, (1, 2, 3)), (1, (1, 2, 4)), (1, (2, 3)), (1, (1, 2, 1))]
 )
+@pytest.mark.deviates("isr-by-leader")
 def test_OB_13_isr_from_another_broker_or_with_other_members_is_rejected(
     rules: str, sender: int, isr: tuple[int, ...]
 ) -> None:

@@ -46,6 +46,7 @@ def assert_within(seen: Seen) -> None:
 
 
 @both_ways
+@pytest.mark.deviates("isr-within-replicas")
 def test_completed_move_sends_no_isr_with_removed_replicas(has_kip_236: bool) -> None:
     cluster = cluster_of(4, 1, 2, kip_236_enable=has_kip_236)
     reassign(cluster, 1, 3)

@@ -38,6 +38,7 @@ def fenced_while_replicas_go_offline(rules: str) -> tuple[Cluster, int]:
 
 
 @both_rules
+@pytest.mark.deviates("batch-begins-empty")
 def test_replicas_change_state_again_after_the_role_returns(rules: str) -> None:
     """By Kafka's rule dead brokers stay in ISRs from then on."""
     cluster, session = fenced_while_replicas_go_offline(rules)

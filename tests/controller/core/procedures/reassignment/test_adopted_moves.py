@@ -133,6 +133,7 @@ def test_number_of_round_trips_is_the_same_for_all_moves_of_a_part(count: int) -
     ("happen", "handled"),
     [(broker_1_dies, "u-0"), (leader_asks_for_isr, "answer"), (broker_1_shuts_down, "answer")],
 )
+@pytest.mark.deviates("long-work-interrupted")
 def test_urgent_event_is_handled_between_two_parts(
     happen: Callable[[Cluster], None], handled: str
 ) -> None:

@@ -43,6 +43,7 @@ def on_one_broker(rules: str) -> Cluster:
 
 
 @both_rules
+@pytest.mark.deviates("request-changes-seen")
 def test_R22_entries_written_into_the_request_later_start(rules: str) -> None:
     cluster = on_one_broker(rules)
     put_request(cluster, {T0: [2]})
@@ -114,6 +115,7 @@ def test_R22_write_between_the_read_and_the_write_back_is_kept(rules: str) -> No
 
 
 @both_rules
+@pytest.mark.deviates("unreadable-request-kept")
 def test_OB_03_unreadable_request_is_kept(rules: str) -> None:
     cluster = on_one_broker(rules)
     reassign(cluster, 2)
@@ -147,6 +149,7 @@ def test_OB_03_repaired_request_is_carried_out() -> None:
 
 
 @both_rules
+@pytest.mark.deviates("empty-target-refused")
 def test_OB_04_empty_target_is_refused(rules: str) -> None:
     cluster = cluster_of(3, 2, 3, rules=rules)
     seen = cluster.seen()
@@ -202,6 +205,7 @@ def led_by_an_added_replica(rules: str) -> Cluster:
 
 
 @both_rules
+@pytest.mark.deviates("leader-moved-first")
 def test_OB_06_leading_added_replica_is_replaced_before_another_target_drops_it(rules: str) -> None:
     cluster = led_by_an_added_replica(rules)
     assert reassign(cluster, 4, 1) == codes.NONE
@@ -335,6 +339,7 @@ def waiting_for_its_first_leader(rules: str) -> Cluster:
 
 
 @both_rules
+@pytest.mark.deviates("resume-errors-reported")
 def test_R23_failover_reports_a_reassignment_that_cannot_be_resumed(rules: str) -> None:
     cluster = waiting_for_its_first_leader(rules)
 
@@ -403,6 +408,7 @@ def test_stock_controller_fails_on_a_request_without_partitions(
 
 
 @both_rules
+@pytest.mark.deviates("added-without-state")
 def test_replica_added_before_the_partition_had_a_state_is_deleted_by_a_later_move(
     rules: str,
 ) -> None:

@@ -111,6 +111,7 @@ def test_without_kip_236_an_api_move_has_no_record(settings: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("failover", [False, True])
+@pytest.mark.deviates("originals-restored-by-api")
 def test_api_cancellation_restores_the_originals_in_their_order(failover: bool) -> None:
     cluster = moving(*RESHUFFLED)
     if failover:

@@ -101,6 +101,7 @@ def test_confirmation_of_all_deletions_cancels_the_timer_and_reports_nothing() -
 # deletions-remembered ---------------------------------------------------------------------------
 
 
+@pytest.mark.deviates("deletions-remembered")
 def test_deletion_on_a_dead_broker_stays_recorded_and_is_reported_with_the_broker() -> None:
     cluster = half_way(4)
     cluster.stop_broker(6)

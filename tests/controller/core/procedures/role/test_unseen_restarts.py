@@ -3,6 +3,8 @@
 In most scenarios t-0 is on brokers 1, 2 and 3, which are in sync, and 1 leads.
 """
 
+import pytest
+
 from controller.core.values import LeaderAndIsr
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.procedures.reassignment.interrupting import OtherControllersTerm
@@ -40,6 +42,7 @@ def leaders_sent(seen: Seen, broker: int) -> set[tuple[int, int]]:
 # restarts-seen-at-failover -----------------------------------------------------------------------
 
 
+@pytest.mark.deviates("restarts-seen-at-failover")
 def test_restarted_leader_loses_the_lead_and_leaves_the_isr() -> None:
     cluster = three_in_sync()
     seen = cluster.seen()

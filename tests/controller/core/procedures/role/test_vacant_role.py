@@ -23,6 +23,7 @@ def delete_controller_unreported(cluster: Cluster) -> None:
 
 
 @both_rules
+@pytest.mark.deviates("vacant-role-seen")
 def test_controller_znode_that_is_deleted_during_the_failover_is_created_again(rules: str) -> None:
     """On ZooKeeper before 3.6. By Kafka's rule no broker is controller then."""
     cluster = Cluster(1, 2, rules=rules)

@@ -112,6 +112,7 @@ def assert_added(cluster: Cluster, number: int = 9) -> None:
 
 
 @both_rules
+@pytest.mark.deviates("added-partitions-kept")
 def test_partition_added_when_a_reassignment_begins_is_kept(rules: str) -> None:
     cluster = brokers_with_topic(rules=rules)
     disturbed(cluster, lambda cluster: reassign(cluster, 3, 4))

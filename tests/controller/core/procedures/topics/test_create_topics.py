@@ -459,6 +459,7 @@ def test_standby_answers_not_controller() -> None:
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
+@pytest.mark.deviates("empty-assignment-refused")
 def test_assignment_without_brokers_is_rejected_by_refolds_rule(rules: str) -> None:
     cluster = Cluster(1, rules=rules).start()
     answer = create(cluster, new_topic("t", given={0: []}), timeout_ms=0)

@@ -80,6 +80,7 @@ def made(seen: Seen) -> list[list[str]]:
     ("rules", "writes"),
     [("refold", [["a"], ["b", "c", "d"]]), ("kafka", [["a"], ["b"], ["c"], ["d"]])],
 )
+@pytest.mark.deviates("creations-together")
 def test_queued_requests_are_written_together(rules: str, writes: list[list[str]]) -> None:
     cluster = Cluster(1, 2, rules=rules).start()
     seen = send_together(cluster, *(one(number, name) for number, name in enumerate("abcd", 1)))

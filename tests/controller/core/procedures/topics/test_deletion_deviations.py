@@ -50,6 +50,7 @@ def partition_errors(cluster: Cluster) -> list[int]:
 
 
 @both_rules
+@pytest.mark.deviates("deletion-ends-reassignment")
 def test_starting_target_does_not_restore_deleted_logs(rules: str) -> None:
     """OB-02 continues: by Kafka's rule brokers keep logs of the old topic and reject the new
     one."""
@@ -124,6 +125,7 @@ def test_failover_drops_the_entries_of_a_marked_topic() -> None:
 
 
 @both_rules
+@pytest.mark.deviates("new-topics-deleted")
 def test_topic_that_is_marked_right_after_its_creation_is_deleted(rules: str) -> None:
     """The marker of t is read for the change of that of u, before the creation of t is handled."""
     cluster = Cluster(1, 2, rules=rules).start()
@@ -150,6 +152,7 @@ def test_marker_of_a_topic_that_does_not_exist_is_removed_while_topics_change() 
 
 
 @both_rules
+@pytest.mark.deviates("deletion-mark-ends")
 def test_new_topic_of_the_same_name_does_not_inherit_the_wait(
     rules: str,
 ) -> None:
@@ -186,6 +189,7 @@ def test_waiting_topic_deleted_by_a_tool_leaves_no_mark(rules: str) -> None:
 
 @both_rules
 @pytest.mark.parametrize("state", [None, b"garbage"])
+@pytest.mark.deviates("deletion-needs-no-state")
 def test_replica_with_a_missing_state_is_deleted(rules: str, state: bytes | None) -> None:
     cluster = Cluster(1, 2, rules=rules).start()
     cluster.create_topic("t", {0: [1, 2], 1: [1, 2]})
@@ -254,6 +258,7 @@ def test_state_written_by_a_later_controller_stops_the_deletion() -> None:
 
 
 @pytest.mark.parametrize(("rules", "is_deleted"), [("refold", False), ("kafka", True)])
+@pytest.mark.deviates("deletions-of-this-term")
 def test_response_that_an_earlier_term_received_confirms_no_deletion(
     rules: str, is_deleted: bool
 ) -> None:

@@ -278,6 +278,7 @@ def test_daemon_is_replaced_in_a_new_topic(rules: str) -> None:
     assert ("own_id_repaired", znodes.topic_path("t")) in seen.notices()
 
 
+@pytest.mark.deviates("daemon-id-repaired")
 def test_replacement_of_the_daemon_is_in_a_rack_that_the_partition_lacks() -> None:
     cluster = Cluster()
     for broker, rack in {1: "b", 2: "c", 3: "b", 4: "a"}.items():
