@@ -84,7 +84,8 @@ def encode_leader_and_isr(
 def topic_encoding(
     fragments: LeaderAndIsrFragments, version: int
 ) -> TopicEncoding[LeaderAndIsrPartition]:
-    """How the request has its partitions. Raises `UnsupportedVersion`."""
+    """The arrays of partitions, by topic, that a request of this version has. Raises
+    `UnsupportedVersion`."""
     layout = LEADER_AND_ISR.layout(version)
     with_topic_ids = version >= _FIRST_WITH_TOPIC_IDS
     return TopicEncoding(

@@ -22,9 +22,10 @@ _STEP_PARTITIONS: Final = 5_000
 
 
 class TopicEncoding(NamedTuple, Generic[Entry]):
-    """How a request has its partitions. `name` is the encoding's name, for what is encoded ahead;
-    `fragments` encodes partitions, each without its topic. A prepared partition is encoded by
-    `states`, followed by its tail: `plain_tail`, or what `tails` returns if its topic is not plain.
+    """The arrays of partitions, by topic, of a kind of request. `name` is the encoding's name, for
+    what is encoded ahead; `fragments` encodes partitions, each without its topic. A prepared
+    partition is encoded by `states`, followed by its tail: `plain_tail`, or what `tails` returns if
+    its topic is not plain.
     """
 
     name: str

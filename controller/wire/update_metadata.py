@@ -35,7 +35,8 @@ def encode_shared(
 
 
 def topic_encoding(version: int) -> TopicEncoding[UpdateMetadataPartition]:
-    """How the request has its partitions. Raises `UnsupportedVersion`."""
+    """The arrays of partitions, by topic, that a request of this version has. Raises
+    `UnsupportedVersion`."""
     layout = UPDATE_METADATA.layout(version)
     states, arrays = StateEncoder(layout), Int32Arrays(layout)
     plain_tail = arrays[()] + layout.tags

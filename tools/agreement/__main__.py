@@ -18,7 +18,7 @@ from tools.agreement.table import (
     recordings_in,
     table,
 )
-from tools.pages.marked import with_part
+from tools.pages.marked import with_parts
 
 ROOT: Final = Path(__file__).parents[2]
 RECORDINGS: Final = ROOT / "tests" / "recordings"
@@ -53,7 +53,7 @@ def main(
     drawn = table(results)
     typer.echo(drawn, nl=False)
     if write:
-        PAGE.write_text(with_part(PAGE, "agreement", drawn.rstrip()), encoding="utf-8")
+        PAGE.write_text(with_parts(PAGE, {"agreement": drawn.rstrip()}), encoding="utf-8")
     if not all(map(is_good, results)):
         raise typer.Exit(1)
 
@@ -64,7 +64,7 @@ def _compare_with_fewer(chosen: list[Path], write: bool) -> None:
     drawn = fewer_table(found)
     typer.echo(drawn, nl=False)
     if write:
-        PAGE.write_text(with_part(PAGE, "fewer logs", drawn.rstrip()), encoding="utf-8")
+        PAGE.write_text(with_parts(PAGE, {"fewer logs": drawn.rstrip()}), encoding="utf-8")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from tools.pages.marked import with_part
+from tools.pages.marked import with_parts
 
 PAGE: Final = Path("docs/benchmarks.md")
 
@@ -74,7 +74,7 @@ def _write_part(bench: PageSection, output: str) -> None:
     lines = [f"$ {bench.command}", *output.splitlines()]
     block = "\n".join(f"    {line}".rstrip() for line in lines)
     part = f"On {time.strftime('%Y-%m-%d')}:\n\n{block}"
-    PAGE.write_text(with_part(PAGE, bench.part, part), encoding="utf-8")
+    PAGE.write_text(with_parts(PAGE, {bench.part: part}), encoding="utf-8")
 
 
 if __name__ == "__main__":

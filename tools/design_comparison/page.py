@@ -6,7 +6,7 @@ from typing import Final
 from tools.design_comparison.charts import charts
 from tools.design_comparison.comparison import DesignComparison
 from tools.design_comparison.tables import tables
-from tools.pages.marked import with_part
+from tools.pages.marked import with_parts
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs/design-comparison.md"
@@ -16,7 +16,7 @@ CHARTS: Final = ROOT / "docs/design-comparison"
 def write_page(compared: DesignComparison) -> None:
     """Replace the tables and the line about the runs; write the charts."""
     for name, table in {**tables(compared), "runs": _runs(compared)}.items():
-        PAGE.write_text(with_part(PAGE, name, table), encoding="utf-8")
+        PAGE.write_text(with_parts(PAGE, {name: table}), encoding="utf-8")
     CHARTS.mkdir(exist_ok=True)
     for name, svg in charts(compared).items():
         (CHARTS / f"{name}.svg").write_text(svg, encoding="utf-8")

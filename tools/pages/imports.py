@@ -10,12 +10,16 @@ from typing import Final
 
 import grimp
 
-from tools.pages.marked import with_part
+from tools.pages.marked import with_parts
 
 ROOT: Final = Path(__file__).parents[2]
 LAYOUT_PAGE: Final = ROOT / "docs" / "layout.md"
 DESIGN_PAGE: Final = ROOT / "docs" / "design.md"
-PACKAGES: Final = ("controller", "eventstore", "replay")
+PACKAGES: Final = {
+    "replay": "commands that read logs: replay, why, report, explore",
+    "controller": "the daemon, its decisions, the tools of an operator",
+    "eventstore": "event logs: segments, chain, snapshots",
+}
 
 Imports = Mapping[str, frozenset[str]]
 """The boxes that each box imports."""
@@ -55,13 +59,13 @@ SPINE: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def layout_page() -> str:
-    """docs/layout.md with the diagram as the code is now."""
-    return with_part(LAYOUT_PAGE, "imports", diagram(imports()))
+    """docs/layout.md with the diagrams as the code is now."""
+    return with_parts(LAYOUT_PAGE, {"rooms": room_diagram(), "imports": diagram(imports())})
 
 
 def design_page() -> str:
     """docs/design.md with the spine of replay as the code is now."""
-    return with_part(DESIGN_PAGE, "spine", spine_diagram(spine_imports()))
+    return with_parts(DESIGN_PAGE, {"spine": spine_diagram(spine_imports())})
 
 
 def imports() -> Imports:
@@ -76,6 +80,14 @@ def imports() -> Imports:
 def spine_imports() -> Imports:
     """Every import between two boxes of the spine."""
     return _imports_between(_spine_box)
+
+
+def room_diagram() -> str:
+    """A Mermaid flow chart of all imports between the packages."""
+    found = _imports_between(lambda module: module.partition(".")[0])
+    boxes = [f'    {one}["{one}<br/>{what}"]' for one, what in PACKAGES.items()]
+    arrows = [f"    {one} --> {other}" for one in PACKAGES for other in sorted(found[one])]
+    return "\n".join(["```mermaid", "flowchart TD", *boxes, *arrows, "```"])
 
 
 def diagram(found: Imports) -> str:

@@ -196,7 +196,8 @@ def _warn_force(report: ProgressReport, state: ClusterState, entries: Entries) -
 
 
 def _report_existing_cancel(report: ProgressReport, state: ClusterState, entries: Entries) -> None:
-    """The creation of the znode cancels: entries submitted while it exists wait instead."""
+    """Report that /admin/reassign_cancel existed before, so that these entries may not be
+    cancelled: only its creation cancels, and entries submitted while it exists wait."""
     report.status = NOT_DONE_YET
     report.awaited = {one: state.origin(one) for one in entries}
     report.brokers = _brokers(state, entries)

@@ -24,7 +24,8 @@ _RUNS_MAX: Final = 10
 
 
 class LostReply(Hypothesis[int]):
-    """A question is the zxid of the write before a refused one."""
+    """Supposes that ZooKeeper did the write before a refused one, and that its reply was lost. A
+    question is the zxid of that write."""
 
     name = "lost-reply"
     runs_min = 1

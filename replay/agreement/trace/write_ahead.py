@@ -53,8 +53,9 @@ class WriteAhead(Checkpointed):
             self._fold.deliver()
 
     def claimed(self, decision: StockDecision) -> None:
-        """The fold makes a decision, too. It receives the outcome unless the reply was lost. If
-        Kafka was fenced, it never makes the early writes."""
+        """The stock controller's decision is matched with the one that the fold has made too. The
+        fold receives the outcome, unless the reply was lost. If the stock controller was fenced,
+        the fold drops the writes that it has made early."""
         if not self._choices.is_reply_lost(decision.zxid):
             self._deliver()
         if decision.what == "fenced":

@@ -285,7 +285,8 @@ def _set(brokers: Collection[int]) -> str:
 def process_list_reassignments(
     controller: Controller, request: ListPartitionReassignmentsReceived
 ) -> None:
-    """The reassignments under way, all or of the requested partitions (KB 11.6)."""
+    """Respond with the reassignments under way: all, or those of the requested partitions (KB
+    11.6)."""
     context = controller.context
     if request.partitions is None:
         named = list(context.reassigning)

@@ -263,8 +263,8 @@ def _unfounded_partitions(queued: RequestZnode, entries: Entries) -> set[Name]:
 
 
 def refuse_unfounded(controller: Controller, queued: RequestZnode, entries: Entries) -> set[Name]:
-    """Refuse the partitions of a legacy request that have no such entry; returns them. After a lost
-    reply an entry may have two requests, of which the first has ended: that is no refusal."""
+    """Refuse the partitions of a legacy request whose entry does not exist, and return them. Do not
+    refuse a repeated request: after a lost reply an entry may have two requests."""
     asked = queued.request.assignments
     unfounded = _unfounded_partitions(queued, entries)
     refused = {name for name in unfounded if not _is_on(controller, name, asked[name])}
