@@ -18,6 +18,7 @@ from typing import Final
 from msgspec import Struct
 
 from controller.core.configuration import Configuration
+from controller.core.triggers import AutoPreferredReplicaLeaderElection
 from replay.agreement.assumptions import (
     NO_ASSUMPTIONS,
     Assumptions,
@@ -43,6 +44,7 @@ from replay.agreement.unjudged_divergences import (
     term_of,
     unseen_of,
 )
+from replay.stock_clusters.imported_log.api_requests import STOCK_APIS
 from replay.stock_clusters.imported_log.events import (
     DamagedLines,
     DecisionObserved,
@@ -86,14 +88,11 @@ _RESPONSES: Final = frozenset(
 )
 _BY_RESPONSES: Final = "topic deletion"
 """The rule whose requests depend on such responses."""
-_SUPPOSED: Final = _RESPONSES | {
-    "AllocateProducerIds",
-    "AlterPartition",
-    "AutoPreferredReplicaLeaderElection",
-    "ControlledShutdown",
-    "ElectLeaders",
-    "UpdateFeatures",
-}
+_SUPPOSED: Final = (
+    _RESPONSES
+    | {AutoPreferredReplicaLeaderElection.__name__}
+    | {one.event for one in STOCK_APIS if not one.is_in_zookeeper}
+)
 """The controller events that ZooKeeper does not show."""
 
 _Key = tuple[object, ...]

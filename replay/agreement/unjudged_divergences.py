@@ -7,14 +7,12 @@ from typing import Final, NamedTuple, TypeVar
 from controller.core.values import counted
 from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, DamagedPart, TruncatedLog
 from replay.agreement.results import AgreementResult, Divergence
+from replay.stock_clusters.imported_log.api_requests import STOCK_APIS
 
-_EVENTS_ONLY_IN_REQUEST_LOG: Final = (
-    "AllocateProducerIds",
-    "AlterPartitionReassignments",
-    "UpdateFeatures",
-)
+_WITHOUT_LINE: Final = [one for one in STOCK_APIS if not one.line]
+_EVENTS_ONLY_IN_REQUEST_LOG: Final = frozenset(one.event for one in _WITHOUT_LINE)
 """The controller events that only a request log shows."""
-_WRITES_OF_THESE_EVENTS: Final = ("assignment", "feature", "producer_ids", "reassign_partitions")
+_WRITES_OF_THESE_EVENTS: Final = frozenset(kind for one in _WITHOUT_LINE for kind in one.writes)
 """The kinds of writes that such an event leads to."""
 
 _NO_REQUEST_LOG: Final = "the reason is a request, and the broker has no request log"

@@ -8,16 +8,8 @@ is not the controller, is sent again, as an administrator would.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-import msgspec
-
 from controller.core import znodes
 from controller.core.api_requests import AdminRequest, ApiResponse
-from controller.core.api_requests.scram_credentials import AlterUserScramCredentialsResponse
-from controller.core.api_requests.topics import (
-    CreatePartitionsResponse,
-    CreateTopicsResponse,
-    DeleteTopicsResponse,
-)
 from controller.core.error_codes import NOT_CONTROLLER
 from controller.core.events import WatchFired
 from replay.world.admin_acts import TIMEOUT_MS, Step, Steps, steps_of
@@ -204,11 +196,6 @@ class _Call:
 
 def _is_refused(response: ApiResponse) -> bool:
     """Whether the receiver is not the controller: an administrator looks for the new one."""
-    if getattr(response, "error", 0) == NOT_CONTROLLER:
-        return True
-    items: tuple[msgspec.Struct, ...] = ()
-    if isinstance(response, CreateTopicsResponse | CreatePartitionsResponse | DeleteTopicsResponse):
-        items = response.topics
-    elif isinstance(response, AlterUserScramCredentialsResponse):
-        items = response.users
-    return any(getattr(one, "error", 0) == NOT_CONTROLLER for one in items)
+    fields = (getattr(response, name) for name in response.__struct_fields__)
+    items = (one for each in fields if isinstance(each, tuple) for one in each)
+    return any(getattr(one, "error", 0) == NOT_CONTROLLER for one in (response, *items))

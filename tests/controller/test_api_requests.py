@@ -9,6 +9,7 @@ import pytest
 from kio.schema.index import api_key_map
 from msgspec.structs import fields
 
+from controller.api.front.routing import Route, route
 from controller.core.api_requests import (
     AdminRequest,
     AdminResponse,
@@ -19,11 +20,14 @@ from controller.core.api_requests import (
 )
 from controller.core.api_requests.received_request import BrokerRequestReceived, ReceivedRequest
 from controller.core.api_requests.topics import MutatingRequest
+from controller.core.error_codes import NOT_CONTROLLER
 from controller.core.events import Event
 from controller.core.metric_table import IDLE, controller_state
 from controller.core.triggers import ApiCall
-from controller.wire.admin.apis import ADMIN_APIS
+from controller.wire.admin.admin_api import AdminApi
+from controller.wire.admin.apis import ADMIN_APIS, encode_admin_response
 from controller.wire.apis import Api
+from controller.wire.client_requests import RequestHead, decode_response
 from controller.wire.controller_requests import BROKER_APIS
 from replay.description.api_requests import request_lines, response_lines
 from replay.description.bulk_json import json_of_each
@@ -32,6 +36,7 @@ from tests.controller.core.endpoint import call
 
 ROOT = Path(__file__).parents[2]
 ENDPOINT_PAGE = ROOT / "docs/endpoint.md"
+SECURITY_PAGE = ROOT / "docs/security.md"
 ADMINISTRATORS_PAGE = ROOT / "docs/administrators.md"
 EVERY_API = pytest.mark.parametrize(
     "api", [*ADMIN_APIS.values(), *BROKER_APIS.values()], ids=lambda api: api.name
@@ -127,6 +132,31 @@ def test_endpoint_page_names_the_versions(api: Api) -> None:
     versions = joined.format(api.first, api.last)
     page = ENDPOINT_PAGE.read_text(encoding="utf-8")
     assert re.search(rf"\b{api.name} {versions}\b(?! and| to)", page)
+
+
+@pytest.mark.parametrize("api", ADMIN_APIS.values(), ids=lambda api: api.name)
+def test_refusal_can_be_decoded_in_each_version(api: AdminApi) -> None:
+    request = next(one for one in get_args(AdminRequest) if name_of(one) == api.name)
+    for version in range(api.first, api.last + 1):
+        head = RequestHead(api.key, version, 5)
+        frame = encode_admin_response(head, sample(request).refusal(NOT_CONTROLLER), {})
+        assert decode_response(head, frame[4:]) is not None
+
+
+@EVERY_REQUEST
+def test_security_page_has_the_operation_that_a_client_needs(kind: type[Any]) -> None:
+    _, _, table = SECURITY_PAGE.read_text(encoding="utf-8").partition("\n| request | needs |")
+    rows = [line.split(" | ") for line in table.partition("\n\n")[0].splitlines()]
+    needs = [row[1] for row in rows if re.search(rf"\b{name_of(kind)}\b", row[0])]
+    assert needs
+    operation = kind.CLUSTER_OPERATION
+    assert operation is None or f"{operation} on the cluster" in needs[0]
+
+
+@EVERY_API
+def test_request_goes_to_the_controller_and_not_to_a_broker(api: Api) -> None:
+    expected = Route.CONTROLLER if api.key in BROKER_APIS else Route.CONTROLLER_BY_TOOL
+    assert route(api.key) is expected
 
 
 @EVERY_API

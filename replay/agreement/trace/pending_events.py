@@ -41,7 +41,7 @@ from replay.agreement.logs.markers import (
 from replay.agreement.logs.received_requests import LoggedApiRequest, RequestOrder
 from replay.agreement.trace.shadow_fold import ShadowFold
 from replay.checkpoint import Checkpointed
-from replay.stock_clusters.imported_log.api_requests import ControllerRequest
+from replay.stock_clusters.imported_log.api_requests import OF_REQUEST, ControllerRequest
 
 _ARRIVAL_MS: Final = 500
 """A request may have arrived this much earlier than its log says. The log writes the line when the
@@ -181,26 +181,13 @@ class PendingEvents(Checkpointed):
         if not self.has_log:
             return False
         if isinstance(trigger, ApiCall):
-            request = trigger.request
-            return isinstance(request, ControllerRequest) and self._has_line(request)
+            api = OF_REQUEST.get(type(trigger.request))
+            return api is not None and (
+                api.line == "INFO" or (self.has_debug and api.line == "DEBUG")
+            )
         return isinstance(trigger, LOGGED) or (
             self.has_debug and isinstance(trigger, LOGGED_AT_DEBUG)
         )
-
-    def _has_line(self, request: ControllerRequest) -> bool:
-        match request:
-            case ControlledShutdownReceived() | ElectLeadersReceived():
-                return True
-            case AlterPartitionReceived():
-                return self.has_debug
-            case (
-                AlterPartitionReassignmentsReceived()
-                | AllocateProducerIdsReceived()
-                | UpdateFeaturesReceived()
-            ):
-                return False
-            case _:
-                assert_never(request)
 
     def record_choice(self, trigger: Trigger, now_ms: int) -> None:
         """Record that an event begins now, unless a line shows it.

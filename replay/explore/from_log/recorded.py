@@ -4,10 +4,20 @@ The start is the cluster at the end of the first failover. Then everything that 
 the controller becomes an input: requests, changes that watches report, the end of sessions.
 """
 
+from typing import assert_never
+
 from controller.core import znodes
+from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.alter_partition import AlterPartitionReceived
 from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
 from controller.core.api_requests.elections import ElectLeadersReceived
-from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
+from controller.core.api_requests.features import UpdateFeaturesReceived
+from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
+    ListPartitionReassignmentsReceived,
+)
+from controller.core.api_requests.scram_credentials import AlterUserScramCredentialsReceived
 from controller.core.api_requests.topics import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
@@ -165,15 +175,10 @@ class RecordedIncident:
     def _note(self, event: Recorded) -> None:
         schedule, observed = self.schedule, event.event
         at_ms = schedule.ms_of(event.wall_ns)
+        if isinstance(observed, ApiRequest):
+            self._note_request(at_ms, observed)
+            return
         match observed:
-            case ControlledShutdownReceived(broker=broker):
-                self._stopping[broker] = None
-            case AlterPartitionReassignmentsReceived():
-                self.schedule.add_reassignments(at_ms, observed.partitions)
-            case CreateTopicsReceived() | CreatePartitionsReceived() | DeleteTopicsReceived():
-                self._note_topics(at_ms, observed)
-            case ElectLeadersReceived(election=election, partitions=partitions):
-                schedule.add(ElectLeaders(at_ms, tuple(partitions or ()), election))
             case SessionExpired():
                 schedule.add(ExpireSession(at_ms, schedule.process))
             case SessionDisconnected():
@@ -189,6 +194,27 @@ class RecordedIncident:
                 self._note_change(at_ms, path, change)
             case _:
                 pass
+
+    def _note_request(self, at_ms: int, request: ApiRequest) -> None:
+        match request:
+            case ControlledShutdownReceived(broker=broker):
+                self._stopping[broker] = None
+            case AlterPartitionReassignmentsReceived(partitions=targets):
+                self.schedule.add_reassignments(at_ms, targets)
+            case CreateTopicsReceived() | CreatePartitionsReceived() | DeleteTopicsReceived():
+                self._note_topics(at_ms, request)
+            case ElectLeadersReceived(election=election, partitions=partitions):
+                self.schedule.add(ElectLeaders(at_ms, tuple(partitions or ()), election))
+            case (
+                AllocateProducerIdsReceived()
+                | AlterPartitionReceived()
+                | AlterUserScramCredentialsReceived()
+                | ListPartitionReassignmentsReceived()
+                | UpdateFeaturesReceived()
+            ):
+                pass
+            case _:
+                assert_never(request)
 
     def _note_change(self, at_ms: int, path: str, change: str) -> None:
         if path == znodes.REASSIGN_CANCEL and change == "created":

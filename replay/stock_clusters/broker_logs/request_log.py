@@ -11,27 +11,21 @@ import msgspec
 from msgspec import Struct
 
 from replay.stock_clusters.broker_logs.lines import LogLine
+from replay.stock_clusters.imported_log.api_requests import STOCK_APIS
 from replay.stock_clusters.imported_log.events import RequestServed
 
+_SERVED_BY_BROKERS: Final = (
+    "LIST_PARTITION_REASSIGNMENTS",
+    "CREATE_TOPICS",
+    "DELETE_TOPICS",
+    "CREATE_PARTITIONS",
+    "ALTER_CONFIGS",
+    "INCREMENTAL_ALTER_CONFIGS",
+)
+"""Requests of admin tools that are no events of a stock controller."""
+_OF_CONTROLLERS: Final = ("LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA")
 WANTED: Final = frozenset(
-    (
-        "ALTER_PARTITION",
-        "ALTER_ISR",
-        "ALTER_PARTITION_REASSIGNMENTS",
-        "LIST_PARTITION_REASSIGNMENTS",
-        "CONTROLLED_SHUTDOWN",
-        "ELECT_LEADERS",
-        "CREATE_TOPICS",
-        "DELETE_TOPICS",
-        "CREATE_PARTITIONS",
-        "ALTER_CONFIGS",
-        "INCREMENTAL_ALTER_CONFIGS",
-        "ALLOCATE_PRODUCER_IDS",
-        "UPDATE_FEATURES",
-        "LEADER_AND_ISR",
-        "STOP_REPLICA",
-        "UPDATE_METADATA",
-    )
+    (*(name for one in STOCK_APIS for name in one.names), *_SERVED_BY_BROKERS, *_OF_CONTROLLERS)
 )
 """Requests to a controller, and a controller's requests. The log also has all other requests."""
 

@@ -102,42 +102,104 @@ class _UpdateFeatures(Struct):
 
 _Decoded = _AlterPartition | _BrokerRequest | _Reassignments | _ElectLeaders | _UpdateFeatures
 
+
+class StockApi(Struct, frozen=True, kw_only=True):
+    """What the logs of a stock cluster show of an API whose requests are controller events.
+
+    - `names`: the API's names in request logs of all releases. `layout`: its requests there.
+    - `line`: the level at which the event writes a line to controller.log; "" if it writes none.
+    - `writes`: the kinds of the controller's writes for such an event that has no line.
+    - `is_in_zookeeper`: its transactions show the request, before the controller's decisions.
+    - `has_partition_errors`: a response has the error of each partition.
+    """
+
+    request: type[ControllerRequest]
+    names: tuple[str, ...]
+    layout: type[_Decoded]
+    line: Literal["INFO", "DEBUG", ""] = ""
+    writes: tuple[str, ...] = ()
+    is_in_zookeeper: bool = False
+    has_partition_errors: bool = False
+
+    @property
+    def event(self) -> str:
+        """The name of the controller event (`trigger_name`)."""
+        return self.request.__name__.removesuffix("Received")
+
+
+STOCK_APIS: Final = (
+    StockApi(
+        request=AlterPartitionReceived,
+        names=("ALTER_PARTITION", "ALTER_ISR"),
+        layout=_AlterPartition,
+        line="DEBUG",
+    ),
+    StockApi(
+        request=ControlledShutdownReceived,
+        names=("CONTROLLED_SHUTDOWN",),
+        layout=_BrokerRequest,
+        line="INFO",
+    ),
+    StockApi(
+        request=AllocateProducerIdsReceived,
+        names=("ALLOCATE_PRODUCER_IDS",),
+        layout=_BrokerRequest,
+        writes=("producer_ids",),
+    ),
+    StockApi(
+        request=AlterPartitionReassignmentsReceived,
+        names=("ALTER_PARTITION_REASSIGNMENTS",),
+        layout=_Reassignments,
+        writes=("assignment", "reassign_partitions"),
+        is_in_zookeeper=True,
+        has_partition_errors=True,
+    ),
+    StockApi(
+        request=ElectLeadersReceived,
+        names=("ELECT_LEADERS",),
+        layout=_ElectLeaders,
+        line="INFO",
+        has_partition_errors=True,
+    ),
+    StockApi(
+        request=UpdateFeaturesReceived,
+        names=("UPDATE_FEATURES",),
+        layout=_UpdateFeatures,
+        writes=("feature",),
+    ),
+)
+"""All of them."""
+OF_REQUEST: Final[Mapping[type, StockApi]] = {one.request: one for one in STOCK_APIS}
+_of_name: Final = {name: one for one in STOCK_APIS for name in one.names}
 _decoders: Final[Mapping[str, msgspec.json.Decoder[Any]]] = {
-    "ALTER_PARTITION": msgspec.json.Decoder(_AlterPartition),
-    "ALTER_ISR": msgspec.json.Decoder(_AlterPartition),
-    "CONTROLLED_SHUTDOWN": msgspec.json.Decoder(_BrokerRequest),
-    "ALLOCATE_PRODUCER_IDS": msgspec.json.Decoder(_BrokerRequest),
-    "ALTER_PARTITION_REASSIGNMENTS": msgspec.json.Decoder(_Reassignments),
-    "ELECT_LEADERS": msgspec.json.Decoder(_ElectLeaders),
-    "UPDATE_FEATURES": msgspec.json.Decoder(_UpdateFeatures),
+    name: msgspec.json.Decoder(one.layout) for name, one in _of_name.items()
 }
 
 
-class _PartitionAnswer(Struct):
+class _PartitionResponse(Struct):
     errorCode: int = 0
     partitionIndex: int = -1
     partitionId: int = -1
 
 
-class _TopicAnswer(Struct):
+class _TopicResponse(Struct):
     name: str = ""
     topic: str = ""
-    partitions: list[_PartitionAnswer] = []
-    partitionResult: list[_PartitionAnswer] = []
+    partitions: list[_PartitionResponse] = []
+    partitionResult: list[_PartitionResponse] = []
 
 
-class _Answer(Struct):
+class _Response(Struct):
     errorCode: int = 0
 
 
-class _AnswerByPartition(_Answer):
-    responses: list[_TopicAnswer] = []
-    replicaElectionResults: list[_TopicAnswer] = []
+class _ResponseByPartition(_Response):
+    responses: list[_TopicResponse] = []
+    replicaElectionResults: list[_TopicResponse] = []
 
 
-_answer_decoder: Final = msgspec.json.Decoder(_Answer)
-_by_partition_decoder: Final = msgspec.json.Decoder(_AnswerByPartition)
-_BY_PARTITION: Final = ("ALTER_PARTITION_REASSIGNMENTS", "ELECT_LEADERS")
+_response_decoder: Final = msgspec.json.Decoder(_Response)
+_by_partition_decoder: Final = msgspec.json.Decoder(_ResponseByPartition)
 
 _SAFE_DOWNGRADE: Final = 2
 _NOT_CONTROLLER: Final = 41
@@ -157,7 +219,7 @@ def api_request_of(served: RequestServed, number: int) -> ControllerRequest | No
     if decoder is None:
         return None
     try:
-        if _answer_decoder.decode(served.response or b"{}").errorCode == _NOT_CONTROLLER:
+        if _response_decoder.decode(served.response or b"{}").errorCode == _NOT_CONTROLLER:
             return None
         return _request(decoder.decode(served.request), served, number)
     except ValueError as error:  # also msgspec's errors
@@ -167,15 +229,16 @@ def api_request_of(served: RequestServed, number: int) -> ControllerRequest | No
 def errors_of(served: RequestServed) -> tuple[int, dict[Name, int]]:
     """The error of the response to a request for reassignments or elections, and the error of each
     partition. Another request has none. Raises UnreadableRequestError."""
-    if served.api not in _BY_PARTITION:
+    api = _of_name.get(served.api)
+    if api is None or not api.has_partition_errors:
         return NONE, {}
     try:
-        answer = _by_partition_decoder.decode(served.response or b"{}")
+        response = _by_partition_decoder.decode(served.response or b"{}")
     except ValueError as error:
         raise UnreadableRequestError(f"{served.api} of broker {served.broker}: {error}") from None
-    return answer.errorCode, {
+    return response.errorCode, {
         (topic.name or topic.topic, max(one.partitionIndex, one.partitionId)): one.errorCode
-        for topic in (*answer.responses, *answer.replicaElectionResults)
+        for topic in (*response.responses, *response.replicaElectionResults)
         for one in (*topic.partitions, *topic.partitionResult)
     }
 

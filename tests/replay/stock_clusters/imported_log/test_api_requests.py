@@ -27,6 +27,7 @@ from controller.core.api_requests.topics import (
     DeleteTopicsReceived,
 )
 from replay.stock_clusters.imported_log.api_requests import (
+    OF_REQUEST,
     ControllerRequest,
     UnreadableRequestError,
     api_request_of,
@@ -224,6 +225,7 @@ def test_request_is_parsed_into_the_folds_event(
 
 def test_each_request_is_decoded_or_has_no_controller_event() -> None:
     assert set(get_args(ApiRequest)) - set(get_args(ControllerRequest)) == WITHOUT_EVENT
+    assert OF_REQUEST.keys() == set(get_args(ControllerRequest))
 
 
 @pytest.mark.parametrize("kind", get_args(ApiRequest))

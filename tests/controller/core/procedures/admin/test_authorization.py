@@ -1,6 +1,7 @@
 """Authorization of requests by Kafka's ACLs in ZooKeeper (AclAuthorizer, KafkaApis)."""
 
 from collections.abc import Callable
+from typing import get_args
 
 import msgspec
 import pytest
@@ -116,6 +117,14 @@ OF_THE_CLUSTER: dict[str, tuple[str, Callable[[int], ApiRequest]]] = {
         lambda n: AlterUserScramCredentialsReceived(n, 0, [ScramDeletion("bob", 1)], []),
     ),
 }
+
+
+def test_each_operation_on_the_cluster_is_tried() -> None:
+    declared = {
+        one.__name__.removesuffix("Received"): one.CLUSTER_OPERATION for one in get_args(ApiRequest)
+    }
+    needed = {name: operation for name, operation in declared.items() if operation is not None}
+    assert {name: operation for name, (operation, _) in OF_THE_CLUSTER.items()} == needed
 
 
 @pytest.mark.parametrize("api", OF_THE_CLUSTER)
