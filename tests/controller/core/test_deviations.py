@@ -65,6 +65,9 @@ def test_deposed_controller_does_not_write_the_features(rules: str) -> None:
     cluster.start()
     assert cluster.data(znodes.FEATURE) == features
     assert (cluster.controller(), cluster.is_active) == (2, False)
+    rules_used = [one.reason.rule for one in cluster.commands()]
+    _, *later = rules_used[rules_used.index("failover: feature versioning") :]
+    assert "failover" not in later
 
 
 # unreadable-skipped -------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import pytest
 
 from controller.core import pauses, znodes
 from controller.core.commands import (
+    Notice,
     StartTimer,
     WatchSubtree,
     WriteAtomically,
@@ -63,8 +64,24 @@ def test_controller_event_is_unfinished_until_its_procedure_ends() -> None:
     disconnect(cluster)
     cluster.stop_broker(1)
     assert cluster.fold.unfinished == [BrokerChange()]
+    assert not cluster.fold.is_failing_over
     cluster.reconnect()
     assert cluster.fold.unfinished == []
+
+
+def test_failover_is_under_way_until_its_last_outcome() -> None:
+    cluster = Cluster(1).start()
+    fold = Fold(cluster.fold.controller.configuration)
+    under_way = []
+    for recorded, issued in cluster.history:
+        for _ in fold.apply(recorded):
+            pass
+        codes = [one.command.code for one in issued if isinstance(one.command, Notice)]
+        under_way.append((fold.is_failing_over, "failover_done" in codes))
+    states = [one for one, _ in under_way]
+    done = [one for _, one in under_way].index(True)
+    assert all(states[:done])
+    assert not any(states[done:])
 
 
 def slices(cluster: Cluster) -> list[int]:

@@ -10,6 +10,7 @@ from controller.core.api_requests.features import (
     UpdateFeaturesResponse,
 )
 from controller.core.api_requests.topics import TopicResult
+from controller.core.fold_observer import FoldObserver
 from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.endpoint import call, next_request
 from tests.controller.core.procedures.topics.topic_requests import TIMEOUT_MS
@@ -187,3 +188,14 @@ def test_validate_only_changes_nothing_by_refolds_rule(rules: str, after: bytes)
     [one] = update(cluster, ("f", 0, SAFE), validate_only=True).features
     assert one.error == codes.NONE
     assert cluster.data(znodes.FEATURE) == after
+
+
+def test_refused_update_is_no_deviation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would change nothing without validate_only either."""
+    found: list[str] = []
+    monkeypatch.setattr(FoldObserver, "deviates", lambda *given: found.append(given[1].name))
+    cluster = Cluster(1).start()
+    cluster.put(znodes.FEATURE, TWO)
+    [one] = update(cluster, ("unknown", 0, SAFE), validate_only=True).features
+    assert one.error != codes.NONE
+    assert found == []
