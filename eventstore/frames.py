@@ -77,7 +77,7 @@ class FrameReceiver:
         self._source = source
         self._segment: RestoredSegment | None = None
 
-    def take(self, frame: Frame) -> None:
+    def add(self, frame: Frame) -> None:
         """Store the content of the next frame."""
         match frame:
             case SegmentFrame():

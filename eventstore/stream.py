@@ -59,7 +59,7 @@ def receive(source: BinaryIO, folder: Path) -> None:
         raise NotALog("the stream", "was not made by `refold log copy LOG -`")
     with receiving(folder, "the stream") as receiver:
         for frame in _frames(source):
-            receiver.take(frame)
+            receiver.add(frame)
 
 
 def standard_input() -> BinaryIO:

@@ -205,7 +205,7 @@ class ApiEndpoint:
                         tasks.start_soon(self._send_credential, message)
                     elif isinstance(message, ReadMetadata):
                         tasks.start_soon(self._send_metadata, message)
-                    self._take(message, heartbeat)
+                    self._handle(message, heartbeat)
                 tasks.cancel_scope.cancel()
         finally:
             self._link = None
@@ -254,7 +254,7 @@ class ApiEndpoint:
         """Read the metadata for a query and send it to the front, which waits for it."""
         self._send(MetadataRead(wanted.number, await self._metadata(wanted.query)))
 
-    def _take(self, message: object, heartbeat: Heartbeat) -> None:
+    def _handle(self, message: object, heartbeat: Heartbeat) -> None:
         # Every message proves that the front is alive; a `Pong` carries nothing else.
         heartbeat.answered()
         match message:

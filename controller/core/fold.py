@@ -126,14 +126,14 @@ class Fold:
         """
         controller = self.controller
         controller.begin(recorded.seq, recorded.wall_ns // 1_000_000)
-        controller.observer.takes(recorded)
-        result = self._take(recorded)
+        controller.observer.folds(recorded)
+        result = self._apply_event(recorded)
         while self._advance(result):
             yield controller.take_issued()
             result = None
         yield controller.take_issued()
 
-    def _take(self, recorded: Recorded) -> Any:
+    def _apply_event(self, recorded: Recorded) -> Any:
         """Dispatch an event; returns the result if the event completes what is awaited."""
         match recorded.event:
             # The most frequent event of a controller at work.
@@ -147,7 +147,7 @@ class Fold:
                 if wait and wait.awaits(outcome.command) and wait.result.add(outcome):
                     return wait.result
             case WatchFired(path=path, change=change, zxid=zxid):
-                self._take_watch(path, change, zxid)
+                self._apply_watch(path, change, zxid)
             case request if isinstance(request, ApiRequest):
                 start_time_out(self.controller, request)
                 self.controller.enqueue(ApiCall(request))
@@ -181,7 +181,7 @@ class Fold:
                 assert_never(unknown)
         return None
 
-    def _take_watch(self, path: str, change: str, zxid: int) -> None:
+    def _apply_watch(self, path: str, change: str, zxid: int) -> None:
         controller = self.controller
         standby = controller.standby
         standby.fired(path, change)

@@ -18,7 +18,7 @@ class FoldObserver:
     This class does nothing.
     """
 
-    def takes(self, recorded: Recorded) -> None:
+    def folds(self, recorded: Recorded) -> None:
         """An event is about to be folded."""
 
     def queues(self, trigger: Trigger) -> None:

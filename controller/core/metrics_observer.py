@@ -151,7 +151,7 @@ class MetricsObserver(FoldObserver):
 
     # Steps of the fold ---------------------------------------------------------------------------
 
-    def takes(self, recorded: Recorded) -> None:
+    def folds(self, recorded: Recorded) -> None:
         if not self._events:
             # What a snapshot has counts from here on.
             self._now_ns = recorded.mono_ns

@@ -71,7 +71,7 @@ class SessionReads:
                 return await answered
         return None
 
-    def take(self, event: Event, channel: str) -> None:
+    def receive(self, event: Event, channel: str) -> None:
         """Take an event of the session."""
         if not isinstance(event, ZnodesRead | ChildrenRead) or event.command.cause != _NO_EVENT:
             self._on_event(event, channel)

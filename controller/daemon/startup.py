@@ -273,7 +273,7 @@ async def _run_daemon(
     connection_limits = ConnectionLimitReader(reads, settings.broker_id, limit_connections)
     zookeeper = ZooKeeperConnection(
         settings.zookeeper,
-        reads.take,
+        reads.receive,
         settings=_session_settings(settings),
         security=settings.security.zookeeper,
     )

@@ -98,10 +98,10 @@ class BrokerFold:
     def apply(self, recorded: RecordedBrokerEvent) -> Iterator[list[IssuedByBroker]]:
         """Fold one event; yields its commands."""
         self.broker.begin(recorded.seq, recorded.mono_ns // _NS_PER_MS)
-        self._advance(self._take(recorded))
+        self._advance(self._apply_event(recorded))
         yield self.broker.take_issued()
 
-    def _take(self, recorded: RecordedBrokerEvent) -> Any:
+    def _apply_event(self, recorded: RecordedBrokerEvent) -> Any:
         """Dispatch an event; returns the result if the event completes what is awaited."""
         broker = self.broker
         match recorded.event:

@@ -95,15 +95,15 @@ async def fetch(
     with ExitStack() as resources:
         resources.callback(shutil.rmtree, parent / _PARTIAL, ignore_errors=True)
 
-        def take(key: str, message: ConsumerRecord) -> None:
+        def add(key: str, message: ConsumerRecord) -> None:
             if wanted is not None and wanted not in (key, _names(key)[1]):
                 return
             if key not in incoming:
                 one = _IncomingLog(parent, key, len(incoming), topic.place)
                 incoming[key] = resources.enter_context(one)
-            incoming[key].take(message)
+            incoming[key].add(message)
 
-        await _read_topic(topic, take, advance, on_wait)
+        await _read_topic(topic, add, advance, on_wait)
         if wanted is not None and not incoming:
             raise LogNotFound(topic.place, f"has no log {wanted}: --list shows its logs")
         targets = _folders(parent, sorted(incoming))
@@ -130,11 +130,11 @@ def _refuse_existing(folder: Path) -> None:
 
 async def _read_topic(
     topic: MirrorTopic,
-    take: Callable[[str, ConsumerRecord], None],
+    add: Callable[[str, ConsumerRecord], None],
     advance: Advance,
     on_wait: OnWait,
 ) -> None:
-    """Call `take` with everything that was written to the topic before this call and is not
+    """Call `add` with everything that was written to the topic before this call and is not
     aborted."""
     async with errors_of(topic), consumer(topic) as reader:
         places = await partitions_of(topic)
@@ -146,7 +146,7 @@ async def _read_topic(
             async for message in messages(reader, place, begins[place], ends[place]):
                 key = (message.key or b"").decode(errors="replace")
                 if "/" in key:
-                    take(key, message)
+                    add(key, message)
                 advance(passed + message.offset - begins[place], total)
             passed += ends[place] - begins[place]
 
@@ -191,12 +191,12 @@ class _IncomingLog:
         """Whether the log can be restored, as far as is known."""
         return not self._reason
 
-    def take(self, message: ConsumerRecord) -> None:
+    def add(self, message: ConsumerRecord) -> None:
         """Handle one message, in order. Raises LogFull, LogReadOnly, LogFailed."""
         if self._reason:
             return
         with self._fails_alone():
-            self._take(message)
+            self._add(message)
 
     def finish(self, folder: Path) -> RestoredLog | NotFetched:
         """Verify the log and give its folder its name. Raises LogFull, LogReadOnly, LogFailed."""
@@ -224,7 +224,7 @@ class _IncomingLog:
         except (LogCorrupt, LogTooNew) as error:
             self._reason = str(error)
 
-    def _take(self, message: ConsumerRecord) -> None:
+    def _add(self, message: ConsumerRecord) -> None:
         self._parts.append(message.value or b"")
         if not _is_record(message):
             return
@@ -251,15 +251,15 @@ class _IncomingLog:
                 self._commands += rows
             case _:
                 self._flush()
-                self._receiver.take(frame)
+                self._receiver.add(frame)
         if len(self._events) + len(self._commands) >= _ROWS_MAX:
             self._flush()
 
     def _flush(self) -> None:
         if self._events:
-            self._receiver.take(EventsFrame(self._events))
+            self._receiver.add(EventsFrame(self._events))
         if self._commands:
-            self._receiver.take(CommandsFrame(self._commands))
+            self._receiver.add(CommandsFrame(self._commands))
         self._events, self._commands = [], []
 
 

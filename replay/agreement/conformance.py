@@ -374,7 +374,7 @@ class ConformanceChecker:
 
     def _state_change(self, record: EventRecord, event: StateChangeLogged) -> None:
         malformed = self._lines.malformed.total()
-        requests = self._lines.take(event, record.seq)
+        requests = self._lines.add(event, record.seq)
         if self._lines.malformed.total() > malformed:
             self._note_damage(STATE_CHANGE_LOG, event.broker, record)
         for sent in requests:

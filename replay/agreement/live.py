@@ -203,7 +203,7 @@ class LiveAgreement:
         """The number of records, and of entries about earlier ones, that are kept."""
         return len(self._window) + (self._index.size if self._index else 0)
 
-    def take(self, records: Sequence[ImportedRecord]) -> None:
+    def add(self, records: Sequence[ImportedRecord]) -> None:
         """Add the next records of the log, each transaction together with its classification."""
         rest = [one for one in records if not self._restore(one[1])]
         if not rest:
@@ -234,7 +234,7 @@ class LiveAgreement:
             return []
         assert self._index is not None, "the comparison has begun"
         if not is_stalled:
-            self._index.coverage.take_known(now_ms - EVIDENCE_MS)
+            self._index.coverage.note_known(now_ms - EVIDENCE_MS)
         begun = time.monotonic()
         result = self._compare(Choices(self._assumptions))
         due, self._waiting = self._due(result, now_ms)

@@ -92,7 +92,7 @@ class RecordedReplay:
         if following is None:
             return None
         running = self.state.running_since
-        event, decisions, written, *_ = self._describer.take(*following)
+        event, decisions, written, *_ = self._describer.apply(*following)
         begun = tuple(
             BegunProcedure(one.procedure, (one.seq,) if one.seq < event.seq else ())
             for one in self.state.begun

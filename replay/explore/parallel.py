@@ -186,7 +186,7 @@ class _Pool:
             except (EOFError, OSError):
                 self._join_worker(self._open.pop(messages), explored)
             else:
-                self._take(content, explored)
+                self._add(content, explored)
 
     def _join_worker(self, process: SpawnProcess, explored: ExplorationResult) -> None:
         """A worker ends when it has found a violation, or is stopped."""
@@ -197,7 +197,7 @@ class _Pool:
                 "Run again, perhaps with fewer --workers"
             )
 
-    def _take(self, content: bytes, explored: ExplorationResult) -> None:
+    def _add(self, content: bytes, explored: ExplorationResult) -> None:
         message = msgspec.json.decode(content, type=_Message)
         match message:
             case _FoundMessage(case=case, violation=violation):

@@ -81,8 +81,8 @@ class _Shrinking(Generic[Input]):
         while True:
             before = self.scenario, self.inputs
             self._shrink_inputs()
-            self._take_smaller(self._clusters)
-            self._take_smaller(self._values)
+            self._shrink_while_it_breaks(self._clusters)
+            self._shrink_while_it_breaks(self._values)
             if (self.scenario, self.inputs) == before:
                 return
 
@@ -99,7 +99,7 @@ class _Shrinking(Generic[Input]):
 
         ddmin(self.inputs, test)
 
-    def _take_smaller(
+    def _shrink_while_it_breaks(
         self, candidates: Callable[[], Iterator[tuple[Scenario, list[Input]]]]
     ) -> None:
         """Replace the run by the first smaller one that breaks, as long as there is one."""

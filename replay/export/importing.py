@@ -65,7 +65,7 @@ def import_lines(
         importing = _LogWriter(name, folder, progress)
         try:
             for number, text in enumerate(_lines_of(source, name), 1):
-                importing.take(number, text)
+                importing.add(number, text)
             imported = importing.result()
         except EOFError:
             raise LogCorrupt(name, _CUT) from None
@@ -118,7 +118,7 @@ class _LogWriter:
         self._ended = False
         self._count = LogSize(0, 0, 0)
 
-    def take(self, number: int, text: bytes) -> None:
+    def add(self, number: int, text: bytes) -> None:
         """Store the record of a line."""
         self._number = number
         line = self._line(text)

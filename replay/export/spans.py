@@ -61,7 +61,7 @@ class _Observer(FoldObserver):
         found, self._found = self._found, []
         return found
 
-    def takes(self, recorded: Recorded) -> None:
+    def folds(self, recorded: Recorded) -> None:
         # The monotonic clock counts: the wall clock may be set back.
         self._begin_ns = self._begin_ns or recorded.wall_ns - recorded.mono_ns
         self._now_ns = self._begin_ns + recorded.mono_ns

@@ -36,7 +36,7 @@ class PartJoiner:
         self.begun = begun or []
         """The parts of a record whose last part has not arrived."""
 
-    def take(self, value: bytes, part: str | None) -> bytes | None:
+    def add(self, value: bytes, part: str | None) -> bytes | None:
         """Return a record if this message completes one.
 
         `part` is the message's header "part", for example "2/5". A repeated part is ignored, and so
@@ -118,7 +118,7 @@ class _Records:
         self, key: str, value: bytes, part: str | None, stamp_ms: int
     ) -> Iterator[tuple[Any, ...]]:
         """Take the next message of a partition."""
-        whole = self._parts.setdefault(key, PartJoiner()).take(value, part)
+        whole = self._parts.setdefault(key, PartJoiner()).add(value, part)
         if whole is None:
             return
         if key not in self._batches:

@@ -169,9 +169,9 @@ class EveryFactObserver(RecordedFactObserver):
         queued = self.controller.context.queued_for_deletion
         return [one for one in dict.fromkeys(topics) if one in queued]
 
-    def is_request_noted(self, partition: str, target: tuple[int, ...], by: str) -> bool:
-        """Whether the current procedure has noted a request since the facts were taken; notes
-        it."""
+    def note_request(self, partition: str, target: tuple[int, ...], by: str) -> bool:
+        """Note a request. Returns whether the current procedure had noted it before, also if the
+        fact was taken since."""
         request = (self.because, partition, target, by)
         is_noted = request in self._requests
         self._requests.add(request)

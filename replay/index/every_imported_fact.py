@@ -43,8 +43,8 @@ class AllSubjectsShadowObserver(ShadowFactObserver):
         if not is_only_in_fold(self.facts[-1]):
             del self.facts[-1]
 
-    def is_request_noted(self, partition: str, target: tuple[int, ...], by: str) -> bool:
-        """Requests in znodes need not be noted: transactions show them."""
+    def note_request(self, partition: str, target: tuple[int, ...], by: str) -> bool:
+        """Note nothing: transactions show the requests in znodes."""
         return True
 
     def elects(

@@ -57,9 +57,9 @@ class ImportedPass(LogPass):
         records = read_records(self._log, "making the index", self._last, self._progress)
         for record, event in records:
             self._reasons.note(record, event)
-            history.take(record, event)
+            history.apply(record, event)
             yield from map(placed_znode_fact, history.take_facts())
-            decision = self._decisions.take(record, event)
+            decision = self._decisions.apply(record, event)
             if decision is not None:
                 self._add_decision(decision)
             if not record.seq % REPORTED_EVERY:

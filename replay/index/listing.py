@@ -151,7 +151,7 @@ def _described_events(
         decided.derived = _commands(log, index, sorted(causes))
         describer.pending = _by_id(decided.derived, records)
         for record in records:
-            yield describer.take(record, [])[:2]
+            yield describer.apply(record, [])[:2]
         progress("reading", place * _AT_ONCE, len(numbers))
 
 

@@ -52,15 +52,15 @@ class RecordedPass(LogPass):
         last = snapshots.latest_snapshot(path, core_fingerprint(), self._last)
         schedule = SnapshotSchedule(path, last.seq if last is not None else 0)
         for order, taken in enumerate(self._run.records(), 1):
-            self._take(taken, order)
+            self._apply(taken, order)
             seq = taken.record.seq
             if not seq % REPORTED_EVERY:
                 self._progress("making the index", seq, self._last)
                 take_done()
             schedule.store_if_due(seq, self._run.snapshot)
 
-    def _take(self, taken: NextEvent, order: int) -> None:
-        folded = self._run.take(taken, order)
+    def _apply(self, taken: NextEvent, order: int) -> None:
+        folded = self._run.apply(taken, order)
         assert folded is not None, "a single log raises an error instead"
         record = taken.record
         if self._verifier is not None:

@@ -72,16 +72,16 @@ class ReassignmentLines(LogObserver):
     def on_outcome(self, issued: Issued, outcome: ZooKeeperOutcome) -> None:
         match issued.command, outcome:
             case WriteZnodes(), ZnodesWritten():
-                self._take_written(issued.reason, issued.command, outcome)
+                self._apply_written(issued.reason, issued.command, outcome)
             case ReadZnodes(paths=(znodes.REASSIGN_PARTITIONS,)), ZnodesRead(errors=[0]) as read:
                 self._entries = _entries(read.data[0])
             case ReadZnodes(), ZnodesRead() if issued.reason.rule == RULE:
                 paths = issued.command.paths[outcome.offset :]
                 for path, error, data in zip(paths, outcome.errors, outcome.data, strict=False):
                     if not error:
-                        self._take_isr(path, data)
+                        self._apply_isr(path, data)
 
-    def _take_written(self, reason: Reason, command: WriteZnodes, outcome: ZnodesWritten) -> None:
+    def _apply_written(self, reason: Reason, command: WriteZnodes, outcome: ZnodesWritten) -> None:
         """Topics' znodes with assignments, or states with raised leader epochs."""
         written = command.operations[outcome.offset :]
         done = [
@@ -123,7 +123,7 @@ class ReassignmentLines(LogObserver):
             f"zkVersion={version}",
         )
 
-    def _take_isr(self, path: str, data: bytes | None) -> None:
+    def _apply_isr(self, path: str, data: bytes | None) -> None:
         """The ISR was read to check whether the reassignment is complete. If the check follows a
         change of the ISR, Kafka logs the result, and reads the ISR once more when it continues."""
         name = znodes.partition_of_state(path)

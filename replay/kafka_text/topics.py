@@ -40,7 +40,7 @@ class TopicLines(LogObserver):
                     new = [one for one in read.children if one not in before]
                     self._changed = (new, [one for one in before if one not in now])
             case ReadZnodes(paths=[_]), ZnodesRead(errors=[error], data=[data]) if error == OK:
-                self._take_refused(data)
+                self._apply_refused(data)
 
     def issues(self, issued: Issued) -> None:
         trigger = self.log.trigger
@@ -99,7 +99,7 @@ class TopicLines(LogObserver):
         partitions = immutable_map(_assignments(topic.assigned()))
         return f"TopicIdReplicaAssignment({name},{topic_id},{partitions})"
 
-    def _take_refused(self, data: bytes | None) -> None:
+    def _apply_refused(self, data: bytes | None) -> None:
         """Note the partitions that a topic got while it is queued for deletion."""
         trigger = self.log.trigger
         if not isinstance(trigger, PartitionModifications) or not self._is_queued(trigger):

@@ -121,11 +121,11 @@ class DerivedDecisions:
         self._changes = WatchedChanges(self._log.begun.chroot)
         wanted = EventFilter(first_seq=first, last_seq=last + 1)
         for record in self._log.reader.events(wanted):
-            found = self.take(record, event_of(record))
+            found = self.apply(record, event_of(record))
             if found is not None and found.listed.seq <= last:
                 yield found
 
-    def take(self, record: EventRecord, event: ImportedEvent) -> DerivedDecision | None:
+    def apply(self, record: EventRecord, event: ImportedEvent) -> DerivedDecision | None:
         """The decision that a record completes. Called with the records in order."""
         before = self._before
         begun = self.procedures.get(record.seq, {})

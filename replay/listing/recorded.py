@@ -60,7 +60,7 @@ def events_and_decisions(
         if record.seq < first:
             describer.skip(record, stored)
         else:
-            yield describer.take(record, stored)[:2]
+            yield describer.apply(record, stored)[:2]
 
 
 class LogFold(Protocol):
@@ -107,7 +107,7 @@ class EventDescriber:
         self._forget(event)
         self._last = (record.seq, event)
 
-    def take(self, record: EventRecord, stored: list[CommandRecord]) -> DescribedEvent:
+    def apply(self, record: EventRecord, stored: list[CommandRecord]) -> DescribedEvent:
         """Fold and describe the next event."""
         event, issued = self._fold(record, stored)
         asked = self._command_of(event)

@@ -74,7 +74,7 @@ class Partitions:
         self._begin(reading)
         changes: list[AnyFact | RegisteredBrokers] = [*reading.live, *reading.history.facts]
         for one in sorted(changes, key=lambda one: one.seq):
-            self._take(one)
+            self._apply(one)
         for partition in self._partitions.values():
             self._close(partition, reading.end_ns, 0)
 
@@ -100,7 +100,7 @@ class Partitions:
             self._of_topic[partition_named(name)[0]].add(name)
         return self._partitions[name]
 
-    def _take(self, one: AnyFact | RegisteredBrokers) -> None:
+    def _apply(self, one: AnyFact | RegisteredBrokers) -> None:
         match one:
             case RegisteredBrokers(brokers=brokers):
                 self._live_changed(one, brokers)

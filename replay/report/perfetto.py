@@ -140,7 +140,7 @@ def _tracks_of_spans(spans: list[Span]) -> list[list[Span]]:
     """The spans in as few lists as needed so that those of a list nest; at least one list."""
     tracks: list[_Track] = [_Track()]
     for span in sorted(spans, key=lambda one: (one.begin_ns, -one.end_ns)):
-        if not any(one.takes(span) for one in tracks):
+        if not any(one.add_if_nested(span) for one in tracks):
             tracks.append(_Track([span], [span.end_ns]))
     return [one.spans for one in tracks]
 
@@ -151,7 +151,7 @@ class _Track(Struct):
     spans: list[Span] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
 
-    def takes(self, span: Span) -> bool:
+    def add_if_nested(self, span: Span) -> bool:
         """Add the span if it nests."""
         while self.ends and self.ends[-1] <= span.begin_ns:
             self.ends.pop()

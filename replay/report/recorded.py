@@ -60,8 +60,8 @@ class _Reader:
         self._broker = log.configuration.broker_id
         self._describer = EventDescriber(log, self.fold)
 
-    def take(self, record: EventRecord, stored: list[CommandRecord]) -> None:
-        described = self._describer.take(record, stored)
+    def apply(self, record: EventRecord, stored: list[CommandRecord]) -> None:
+        described = self._describer.apply(record, stored)
         event = described.content
         errors = getattr(event, "errors", ())
         lost = sum(1 for one in errors if one == CONNECTION_LOSS)
@@ -115,7 +115,7 @@ def read_recorded(log: RecordedLog, path: str, progress: Progress) -> Reading:
     initial = cluster_of(fold_at_start(log_reader), log_reader.header.first_seq - 1, "")
     for record, stored in log_reader.records():
         progress("folding", record.seq, last)
-        reader.take(record, stored)
+        reader.apply(record, stored)
     events = reader.events
     if not events:
         raise ReplayError(f"{path} has no events: there is nothing to report")

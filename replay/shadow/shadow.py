@@ -136,7 +136,7 @@ class Shadow:
         if records:
             self._last_ms, self._read_at = records[-1][0].wall_ns // _NS, now
             self._before.records += len(records)
-            self._live.take(records)
+            self._live.add(records)
         self._warn_if_stalled()
         return bool(records)
 
@@ -190,7 +190,7 @@ class Shadow:
         self._live.damaged = self._import.damaged_lines
         with LogReader.open(self._import.folder, UPCASTERS) as reader:
             for batch in _batches(reader):
-                self._live.take(batch)
+                self._live.add(batch)
                 self._live.compare(batch[-1][0].wall_ns // _NS, is_stalled=self._is_stalled)
 
     def _after_gap(self) -> list[Divergence]:

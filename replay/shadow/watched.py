@@ -183,12 +183,12 @@ class WatchedTransactions:
                 self.known_ms = None
                 self._observed.put_back(new[place:])
                 return
-            self._take(one, now)
+            self._apply(one, now)
 
-    def _take(self, one: Observation, now: float) -> None:
+    def _apply(self, one: Observation, now: float) -> None:
         match one:
             case ZnodeSeen():
-                self._take_znode(one, now)
+                self._apply_znode(one, now)
             case ZnodeGone(at_ms=at_ms, path=path, zxid=zxid):
                 before = self._seen.pop(path, None)
                 if before is not None and self.is_complete:
@@ -211,7 +211,7 @@ class WatchedTransactions:
         self.unseen_zxids.add(last)
         return last
 
-    def _take_znode(self, one: ZnodeSeen, now: float) -> None:
+    def _apply_znode(self, one: ZnodeSeen, now: float) -> None:
         before = self._seen.get(one.path)
         self._seen[one.path] = one
         if not self.is_complete:

@@ -123,7 +123,7 @@ def follow_znodes(
     for record, event in read_records(log, "reading transactions", seq, progress):
         if record.seq > seq:
             break
-        history.take(record, event)
+        history.apply(record, event)
     return history
 
 

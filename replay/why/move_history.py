@@ -56,7 +56,7 @@ def moves_of(facts: Iterable[AnyFact], partition: str) -> list[Move]:
     history = _MoveHistory(partition)
     for one in facts:
         if getattr(one, "partition", partition) == partition:
-            history.take(one)
+            history.apply(one)
     return history.moves()
 
 
@@ -73,7 +73,7 @@ class _MoveHistory:
         self._elected_by: RoleChanged | None = None
         self._state_written: StateWritten | None = None
 
-    def take(self, fact: AnyFact) -> None:
+    def apply(self, fact: AnyFact) -> None:
         """The next fact about the partition, or about the role."""
         match fact:
             case ReassignmentRequested():

@@ -64,8 +64,9 @@ class NotedFacts:
     def note_external_changes(self, topic: str, number: int) -> None:
         """Note changes of a partition by other processes, which the controller has just read."""
 
-    def is_request_noted(self, partition: str, target: tuple[int, ...], by: str) -> bool:
-        """Whether the current procedure has noted a request."""
+    def note_request(self, partition: str, target: tuple[int, ...], by: str) -> bool:
+        """Returns whether the current procedure has noted a request; the fact that follows notes
+        it."""
         return any(
             isinstance(one, ReassignmentRequested)
             and (one.because, one.partition, one.target, one.by)
@@ -84,7 +85,7 @@ class NotedFacts:
         if self.known.record is not None and self.known.record.target == target:
             # The entry of a finished move, about to be removed.
             return
-        if not self.is_request_noted(partition, target, request or route):
+        if not self.note_request(partition, target, request or route):
             moved = self.controller.context.entries_moved.get(partition_named(partition))
             is_moved = route == REASSIGN_PARTITIONS and moved == target
             self.add(

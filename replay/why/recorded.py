@@ -50,7 +50,7 @@ def history_of(parts: Sequence[LogPart], subject: Subject, progress: Progress) -
     current = runs[-1]
     for order, taken in enumerate(merge(*(one.records() for one in runs), key=_wall_ns), 1):
         run = taken.run
-        run.take(taken, order)
+        run.apply(taken, order)
         if run.observer.controller.is_active:
             current = run
         progress("folding", order, count)
@@ -172,7 +172,7 @@ class RecordedRun:
         for record, stored in self._log.reader.records(EventFilter(last_seq=self._last)):
             yield NextEvent(self, record, stored)
 
-    def take(self, taken: NextEvent, order: int) -> RederivedEvent | None:
+    def apply(self, taken: NextEvent, order: int) -> RederivedEvent | None:
         """Fold the next event. If that fails, raises ReplayError if this is the only log; returns
         None if it is not."""
         if self._unusable:

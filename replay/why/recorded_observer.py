@@ -94,12 +94,12 @@ class RecordedFactObserver(FactObserver):
         """Fold one event and return its commands. Raises ReplayError if another core recorded the
         event and this core cannot fold it."""
         try:
-            return self._take(event)
+            return self._apply(event)
         except Exception as error:
             refuse_event_of_other_core(self._header, event, error)
             raise
 
-    def _take(self, event: Recorded) -> list[Issued]:
+    def _apply(self, event: Recorded) -> list[Issued]:
         silent_ns = self._silence.before(event)
         self.move_to(self.number_of(event.seq), event.wall_ns)
         self._event, self._ended = event, None

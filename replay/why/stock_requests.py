@@ -45,7 +45,7 @@ class StockRequests(Struct):
         for key in [key for key in self._sent if key[0] == broker]:
             del self._sent[key]
 
-    def take(self, logged: StateChangeLogged, seq: int, wall_ns: int) -> None:
+    def note(self, logged: StateChangeLogged, seq: int, wall_ns: int) -> None:
         """A line of state-change.log."""
         if logged.broker != self._controller:
             return

@@ -95,7 +95,7 @@ class ZnodeHistory:
         if controller is None and self._terms.current is not None:
             self._failures.elected(self._terms.current.broker, self._terms.current.epoch)
 
-    def take(self, record: EventRecord, event: ImportedEvent) -> None:
+    def apply(self, record: EventRecord, event: ImportedEvent) -> None:
         """Note the changes of a transaction or of missing transactions, then apply them."""
         self.seq, self.wall_ns = record.seq, record.wall_ns
         before = self._terms.current
@@ -111,7 +111,7 @@ class ZnodeHistory:
             if fact is not None:
                 self.facts.append(fact)
         elif isinstance(event, StateChangeLogged):
-            self.requests.take(event, self.seq, self.wall_ns)
+            self.requests.note(event, self.seq, self.wall_ns)
         else:
             for one in self._missing_writes(event):
                 self._operation(one, None, _MISSED)

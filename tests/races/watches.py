@@ -313,7 +313,7 @@ DEFECTS: Final = (
         ),
         replacements=(
             Replacement("controller.core.controller:Controller.enqueue", _read_when_queued),
-            Replacement("controller.core.fold:Fold._take", _keep_early_reads),
+            Replacement("controller.core.fold:Fold._apply_event", _keep_early_reads),
             Replacement("controller.core.zookeeper_io:read_children", _use_early_reads),
         ),
         directed=generic_with(

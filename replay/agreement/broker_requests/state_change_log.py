@@ -47,14 +47,14 @@ class StateChangeRequests:
         self._at_trace: set[tuple[int, int]] = set()
         self._partitions: dict[_Key, list[SentPartition]] = {}
 
-    def take(self, line: StateChangeLogged, seq: int) -> tuple[SentRequest, ...]:
+    def add(self, line: StateChangeLogged, seq: int) -> tuple[SentRequest, ...]:
         """The requests that a line (record `seq`) completes."""
-        requests = self._take(line, seq)
+        requests = self._add(line, seq)
         if line.what not in _PARTITION_LINES:
             self._has_begun.add((line.broker, line.epoch))
         return requests
 
-    def _take(self, line: StateChangeLogged, seq: int) -> tuple[SentRequest, ...]:
+    def _add(self, line: StateChangeLogged, seq: int) -> tuple[SentRequest, ...]:
         try:
             match line.what:
                 case "leader_and_isr_partition":

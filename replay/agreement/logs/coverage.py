@@ -67,7 +67,7 @@ class _RequestTimes(Struct):
     before_last: int = 0
     last: deque[tuple[int, int]] = field(default_factory=deque)
 
-    def take(self, seq: int, time_ms: int) -> None:
+    def note(self, seq: int, time_ms: int) -> None:
         """Note the number and time of a line, from which `settled` follows."""
         if time_ms >= self.first_ms + _SETTLED_MS:
             self.settled = min(self.settled, seq)
@@ -99,19 +99,19 @@ class LogCoverage:
         """Up to this time no transaction is missing."""
         self._ends = LogEnds()
 
-    def take_transaction(self, time_ms: int) -> None:
+    def note_transaction(self, time_ms: int) -> None:
         """Add a transaction; the lines so far come before it."""
         self._last_ms, self._after_last_ms = time_ms, 0
-        self.take_known(time_ms)
+        self.note_known(time_ms)
 
-    def take_known(self, time_ms: int) -> None:
+    def note_known(self, time_ms: int) -> None:
         """All transactions up to a time are in the log."""
         self.known_ms = max(self.known_ms, time_ms)
 
-    def take_line(self, seq: int, time_ms: int, line: ControllerLogged, *, is_debug: bool) -> None:
+    def note_line(self, seq: int, time_ms: int, line: ControllerLogged, *, is_debug: bool) -> None:
         """Add a line of a broker's controller.log, with its record."""
         broker = line.broker
-        self._ends.take_controllers_line(seq, time_ms, line)
+        self._ends.note_controllers_line(seq, time_ms, line)
         elected = _ELECTED.search(line.text)
         if elected is not None:
             self._elected.add((broker, int(elected[1])))
@@ -119,34 +119,34 @@ class LogCoverage:
         if is_debug:
             self.has_debug.add(broker)
 
-    def take_state_change(self, seq: int, time_ms: int, line: StateChangeLogged) -> None:
+    def note_state_change(self, seq: int, time_ms: int, line: StateChangeLogged) -> None:
         """Add a line of a broker's state-change.log, with its record."""
         broker = line.broker
-        self._ends.take_state_change(seq, time_ms, line, has_debug=bool(self.has_debug))
+        self._ends.note_state_change(seq, time_ms, line, has_debug=bool(self.has_debug))
         if line.what != _ANSWER and time_ms > self._last_ms + _AFTER_LAST_MS:
             self._after_last_ms = max(self._after_last_ms, time_ms)
-        self._sent.setdefault(broker, _RequestTimes(time_ms, seq)).take(seq, time_ms)
+        self._sent.setdefault(broker, _RequestTimes(time_ms, seq)).note(seq, time_ms)
 
-    def take_served(self, seq: int, time_ms: int, served: RequestServed) -> None:
+    def note_served(self, seq: int, time_ms: int, served: RequestServed) -> None:
         """Add a line of a broker's request log, with its record."""
         broker = served.broker
-        self._ends.take_served(seq, time_ms, served)
-        self._served.setdefault(broker, _RequestTimes(time_ms, seq)).take(seq, time_ms)
+        self._ends.note_served(seq, time_ms, served)
+        self._served.setdefault(broker, _RequestTimes(time_ms, seq)).note(seq, time_ms)
 
-    def take_end(self, torn: Iterable[TornLog], known_ms: int = 0) -> None:
+    def note_end(self, torn: Iterable[TornLog], known_ms: int = 0) -> None:
         """Add the logs that have no end, and the time up to which all transactions are known."""
-        self._ends.take_torn(torn)
-        self.take_known(known_ms)
+        self._ends.note_torn(torn)
+        self.note_known(known_ms)
 
-    def take_controllers(self, broker: int, controller: int, correlation: int) -> None:
+    def note_controllers(self, broker: int, controller: int, correlation: int) -> None:
         """Add the correlation id of a controller's request to a broker."""
         self._correlation.setdefault((broker, controller), correlation)
 
-    def take_registration(self, broker: int, time_ms: int) -> None:
+    def note_registration(self, broker: int, time_ms: int) -> None:
         """A broker has registered."""
         self._registered_ms.setdefault(broker, time_ms)
 
-    def take_decision(self, session: int, term: Term, what: str, time_ms: int) -> None:
+    def note_decision(self, session: int, term: Term, what: str, time_ms: int) -> None:
         """Add a decision of a term that began in the log."""
         if what == "election":
             self._session_of[term] = session
@@ -156,7 +156,7 @@ class LogCoverage:
             return
         # A log may end before its first line at level DEBUG.
         is_debug = bool(self.has_debug)
-        self._ends.take_decision(session, term[0], what, time_ms, has_debug=is_debug)
+        self._ends.note_decision(session, term[0], what, time_ms, has_debug=is_debug)
         _extend(self._sessions, session, time_ms)
         if what == "partition_state":
             _extend(self._terms, term, time_ms)

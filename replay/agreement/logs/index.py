@@ -147,21 +147,21 @@ class BrokerLogIndex:
                 self._changed = []
                 previous = (record, event)
                 self.last_transaction = record.seq
-                self._take_content(record.seq, event)
-                self._take_session(record.seq, event)
-                self._take_existence(record.seq, event)
-                self.coverage.take_transaction(event.time_ms)
+                self._note_content(record.seq, event)
+                self._note_session(record.seq, event)
+                self._note_existence(record.seq, event)
+                self.coverage.note_transaction(event.time_ms)
             elif isinstance(event, (DecisionObserved, RequestInferred)):
                 if previous is not None:
-                    self._take_decision(*previous)
+                    self._note_decision(*previous)
                 if isinstance(event, RequestInferred) and previous is not None:
-                    self.inferred.take(record.seq, previous[1], event)
+                    self.inferred.note(record.seq, previous[1], event)
                 elif previous is not None:
-                    self.inferred.take_decision(previous[1].session)
+                    self.inferred.note_decision(previous[1].session)
                 if isinstance(event, DecisionObserved) and previous is not None:
-                    self._take_observed(previous[1], event)
+                    self._note_observed(previous[1], event)
             else:
-                self._take(record, event)
+                self._add(record, event)
         for requests in self.received_requests.values():
             requests.sort(key=lambda one: (one.received_ms, one.answered_seq))
 
@@ -310,32 +310,32 @@ class BrokerLogIndex:
             znode = view.find(f"{znodes.BROKER_IDS}/{child}")
             if znode is not None and znodes.is_broker_id(child):
                 self._sessions[znode.owner] = int(child)
-                self.coverage.take_registration(int(child), 0)
-                self._evidence.take_registration(znode.owner, znode.data)
+                self.coverage.note_registration(int(child), 0)
+                self._evidence.note_registration(znode.owner, znode.data)
         for topic in view.children(znodes.TOPICS):
             znode = view.find(znodes.topic_path(topic))
             if znode is not None:
-                self._take_topic(0, topic, znode.data)
+                self._note_topic(0, topic, znode.data)
         feature = view.find(znodes.FEATURE)
         if feature is not None:
-            self._evidence.take_feature(feature.owner, feature.data)
+            self._evidence.note_feature(feature.owner, feature.data)
 
-    def _take_content(self, seq: int, transaction: Transaction) -> None:
+    def _note_content(self, seq: int, transaction: Transaction) -> None:
         for one in _operations(transaction):
             if not isinstance(one, (Create, SetData)):
                 continue
             path = self._path(one)
             subject = subject_of(path)
             if subject.kind == "topic":
-                self._take_topic(seq, subject.topic or "", one.data)
+                self._note_topic(seq, subject.topic or "", one.data)
             elif subject.kind in OF_TOPICS:
-                self._evidence.take_state(transaction.session, path, one)
+                self._evidence.note_state(transaction.session, path, one)
             elif subject.kind == "broker":
-                self._evidence.take_registration(transaction.session, one.data)
+                self._evidence.note_registration(transaction.session, one.data)
             elif path == znodes.FEATURE:
-                self._evidence.take_feature(transaction.session, one.data)
+                self._evidence.note_feature(transaction.session, one.data)
 
-    def _take_existence(self, seq: int, transaction: Transaction) -> None:
+    def _note_existence(self, seq: int, transaction: Transaction) -> None:
         """Only a broker with delete.topic.enable=false deletes the marker of a topic that stays."""
         for one in _operations(transaction):
             path = self._path(one)
@@ -351,7 +351,7 @@ class BrokerLogIndex:
                 if is_guarded and subject.topic in self._existing:
                     self.keeps_topics.add(transaction.session)
 
-    def _take_session(self, seq: int, transaction: Transaction) -> None:
+    def _note_session(self, seq: int, transaction: Transaction) -> None:
         if isinstance(transaction.content, CloseSession):
             self._ends[transaction.session] = seq
             self._silent.discard(transaction.session)
@@ -370,7 +370,7 @@ class BrokerLogIndex:
         broker = self._registered_broker(transaction)
         if broker is not None:
             self._sessions[transaction.session] = broker
-            self.coverage.take_registration(broker, transaction.time_ms)
+            self.coverage.note_registration(broker, transaction.time_ms)
         if transaction.session in self._silent:
             self._silent.discard(transaction.session)
             # A new process creates the persistent znodes first; in a later session it registers at
@@ -386,7 +386,7 @@ class BrokerLogIndex:
                 return subject.broker
         return None
 
-    def _take_topic(self, seq: int, name: str, data: bytes | None) -> None:
+    def _note_topic(self, seq: int, name: str, data: bytes | None) -> None:
         content = parsed_topic(name, data)
         if content is None:
             return
@@ -398,19 +398,19 @@ class BrokerLogIndex:
         ]
         self._assignments[name] = content.assignments
         topic_id = content.topic_id
-        self._evidence.take_topic(name, has_id=topic_id is not None)
+        self._evidence.note_topic(name, has_id=topic_id is not None)
         ids = self._topic_ids[name] if topic_id is not None else []
         if topic_id is not None and (not ids or ids[-1][1] != topic_id):
             ids.append((seq, topic_id))
 
-    def _take_observed(self, transaction: Transaction, event: DecisionObserved) -> None:
+    def _note_observed(self, transaction: Transaction, event: DecisionObserved) -> None:
         session, term = transaction.session, (event.broker, event.epoch)
         if event.what == "election":
             self._epochs[session].append(event.epoch)
         if not event.error:
-            self.coverage.take_decision(session, term, event.what, transaction.time_ms)
+            self.coverage.note_decision(session, term, event.what, transaction.time_ms)
 
-    def _take_decision(self, record: EventRecord, transaction: Transaction) -> None:
+    def _note_decision(self, record: EventRecord, transaction: Transaction) -> None:
         named = self._named_writes[transaction.session]
         named += [(record.seq, name) for name in self._changed]
         for one in _operations(transaction):
@@ -433,40 +433,40 @@ class BrokerLogIndex:
         """The path of an operation as Kafka's path; "" if it is outside the chroot."""
         return below(path_of(operation), self._chroot) or ""
 
-    def _take(self, record: EventRecord, event: ImportedEvent) -> None:
+    def _add(self, record: EventRecord, event: ImportedEvent) -> None:
         time_ms = record.wall_ns // _NS
         match event:
             case ControllerLogged(broker=broker):
-                self.request_coverage.take(time_ms, event)
-                self.topics_read.take(record.seq, event)
+                self.request_coverage.note(time_ms, event)
+                self.topics_read.note(record.seq, event)
                 is_debug = IS_DEBUG.search(event.text) is not None
-                self.coverage.take_line(record.seq, time_ms, event, is_debug=is_debug)
+                self.coverage.note_line(record.seq, time_ms, event, is_debug=is_debug)
                 if (found := marker_of(event)) is not None:
                     self.markers[broker].append(LocatedMarker(record.seq, time_ms, found))
             case StateChangeLogged(broker=broker, epoch=epoch, what=what):
-                self.coverage.take_state_change(record.seq, time_ms, event)
+                self.coverage.note_state_change(record.seq, time_ms, event)
                 self.state_changes_of.add((broker, epoch))
-                self.brokers_read.take(record.seq, event)
-                self.states_read.take(record.seq, event)
+                self.brokers_read.note(record.seq, event)
+                self.states_read.note(record.seq, event)
                 if what == "response":
                     self.answers_of.add((broker, epoch))
             case RequestServed(broker=broker, api=api, version=version, client=client):
                 self.request_logs_of.add(broker)
-                self.request_coverage.take(time_ms, event)
-                self.coverage.take_served(record.seq, time_ms, event)
+                self.request_coverage.note(time_ms, event)
+                self.coverage.note_served(record.seq, time_ms, event)
                 if api in CONTROLLER_APIS and client.isdecimal():
-                    self.coverage.take_controllers(broker, int(client), event.correlation)
+                    self.coverage.note_controllers(broker, int(client), event.correlation)
                 if api == "STOP_REPLICA":
                     self._stopped_ms[broker].append(time_ms)
-                    self._evidence.take_stop_replica(event.request, version)
+                    self._evidence.note_stop_replica(event.request, version)
                 if api == "LEADER_AND_ISR":
-                    self._evidence.take_leader_and_isr(event.request, version)
+                    self._evidence.note_leader_and_isr(event.request, version)
                 with suppress(UnreadableRequestError):
-                    self._take_request(record, event)
+                    self._note_request(record, event)
             case ImportEnded(torn=torn, known_ms=known_ms):
-                self.coverage.take_end(torn, known_ms)
+                self.coverage.note_end(torn, known_ms)
 
-    def _take_request(self, record: EventRecord, served: RequestServed) -> None:
+    def _note_request(self, record: EventRecord, served: RequestServed) -> None:
         request = api_request_of(served, record.seq)
         if request is not None:
             received = LoggedApiRequest(served.received_ms, record.seq, request)

@@ -76,12 +76,12 @@ class InferredRequests:
         self._reassignments: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self._reassigning: dict[int, RequestInferred] = {}
 
-    def take(self, seq: int, transaction: Transaction, found: RequestInferred) -> None:
+    def note(self, seq: int, transaction: Transaction, found: RequestInferred) -> None:
         """Add a write that shows a request."""
-        self._take_alter_partition(transaction, found)
-        self._take_reassignment(seq, transaction.session, found)
+        self._note_alter_partition(transaction, found)
+        self._note_reassignment(seq, transaction.session, found)
 
-    def take_decision(self, session: int) -> None:
+    def note_decision(self, session: int) -> None:
         """Note that the session's next write is a decision; it may end a request's writes."""
         if not self._continues_reassignment(session):
             self._reassigning.pop(session, None)
@@ -143,7 +143,7 @@ class InferredRequests:
                 return None
         return list(dict.fromkeys(filter(None, map(znodes.partition_of_state, paths))))
 
-    def _take_alter_partition(self, transaction: Transaction, found: RequestInferred) -> None:
+    def _note_alter_partition(self, transaction: Transaction, found: RequestInferred) -> None:
         last = self._last_alter_partition
         self._last_alter_partition = None
         if not found.alter_partition:
@@ -159,7 +159,7 @@ class InferredRequests:
             self._inferred[found.zxid] = found
             self._last_alter_partition = (transaction, found.zxid)
 
-    def _take_reassignment(self, seq: int, session: int, found: RequestInferred) -> None:
+    def _note_reassignment(self, seq: int, session: int, found: RequestInferred) -> None:
         begun = self._reassigning.pop(session, None)
         if not found.reassignments:
             return

@@ -113,7 +113,7 @@ class _Lines(Struct):
     last: deque[tuple[int, int]]
     before: int = 0
 
-    def take(self, seq: int, time_ms: int) -> None:
+    def note(self, seq: int, time_ms: int) -> None:
         self.last.append((seq, time_ms))
         while self.last[0][1] < time_ms - _LATE_MS:
             self.before, _ = self.last.popleft()
@@ -133,16 +133,16 @@ class LogEnds:
         self._undecided: dict[int, deque[tuple[int, list[_Log]]]] = {}
         """By session: the times of its last decisions, and the logs with a line about each."""
 
-    def take_controllers_line(self, seq: int, time_ms: int, line: ControllerLogged) -> None:
+    def note_controllers_line(self, seq: int, time_ms: int, line: ControllerLogged) -> None:
         """Add a line of controller.log."""
-        self._take((CONTROLLER_LOG, line.broker), seq, time_ms)
+        self._note((CONTROLLER_LOG, line.broker), seq, time_ms)
 
-    def take_state_change(
+    def note_state_change(
         self, seq: int, time_ms: int, line: StateChangeLogged, *, has_debug: bool
     ) -> None:
         """Add a line of state-change.log. A broker whose response it shows has logged the
         request. At level DEBUG (`has_debug`) controller.log has a line for each event."""
-        self._take((STATE_CHANGE_LOG, line.broker), seq, time_ms)
+        self._note((STATE_CHANGE_LOG, line.broker), seq, time_ms)
         if line.what == _RESPONSE:
             self._with_responses.add(line.broker)
             for broker in line.brokers:
@@ -151,14 +151,14 @@ class LogEnds:
         elif has_debug and line.epoch:
             self._expect((CONTROLLER_LOG, line.broker), time_ms)
 
-    def take_served(self, seq: int, time_ms: int, served: RequestServed) -> None:
+    def note_served(self, seq: int, time_ms: int, served: RequestServed) -> None:
         """Add a line of a request log. It shows nothing about the log of the controller: a broker
         that was paused or unreachable receives requests much later."""
-        self._take((REQUEST_LOG, served.broker), seq, time_ms)
+        self._note((REQUEST_LOG, served.broker), seq, time_ms)
         if served.api in _OF_CONTROLLERS:
             self._with_controllers_requests.add(served.broker)
 
-    def take_decision(
+    def note_decision(
         self, session: int, broker: int, what: str, time_ms: int, *, has_debug: bool
     ) -> None:
         """Add a decision of a broker's session. The line of its event comes before it, and so do
@@ -180,7 +180,7 @@ class LogEnds:
                 self._expect(log, before_ms)
         waiting.append((time_ms, logs))
 
-    def take_torn(self, torn: Iterable[TornLog]) -> None:
+    def note_torn(self, torn: Iterable[TornLog]) -> None:
         """Add the logs that have no end."""
         self._torn.update((kind_of_log(one.kind), one.broker) for one in torn)
 
@@ -204,10 +204,10 @@ class LogEnds:
                 found.append(TruncatedLog(kind, broker, ends, lacks, lines.before + 1))
         return found
 
-    def _take(self, log: _Log, seq: int, time_ms: int) -> None:
+    def _note(self, log: _Log, seq: int, time_ms: int) -> None:
         if log not in self._lines:
             self._lines[log] = _Lines(deque())
-        self._lines[log].take(seq, time_ms)
+        self._lines[log].note(seq, time_ms)
 
     def _expect(self, log: _Log, time_ms: int) -> None:
         self._lacks_ms[log] = max(time_ms, self._lacks_ms.get(log, 0))

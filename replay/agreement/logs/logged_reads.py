@@ -77,7 +77,7 @@ class TopicsRead:
     def __init__(self) -> None:
         self._lines: dict[int, list[tuple[int, tuple[str, ...] | None]]] = defaultdict(list)
 
-    def take(self, seq: int, logged: ControllerLogged) -> None:
+    def note(self, seq: int, logged: ControllerLogged) -> None:
         """Add the next line of the log."""
         listed = _TOPICS.search(logged.text)
         if listed is not None:
@@ -104,7 +104,7 @@ class BrokersRead:
         self._listed: dict[tuple[int, int, int], ListedChildren] = {}
         self._first: dict[tuple[int, int], tuple[int, set[int]]] = {}
 
-    def take(self, seq: int, logged: StateChangeLogged) -> None:
+    def note(self, seq: int, logged: StateChangeLogged) -> None:
         """Add the next line of the log."""
         if logged.what != _UPDATE_METADATA:
             return
@@ -136,7 +136,7 @@ class StatesRead:
     def __init__(self) -> None:
         self._versions: dict[tuple[int, int, str], list[tuple[int, int]]] = defaultdict(list)
 
-    def take(self, seq: int, logged: StateChangeLogged) -> None:
+    def note(self, seq: int, logged: StateChangeLogged) -> None:
         """Add the next line of the log."""
         found = _STATE.search(logged.text)
         if found is not None:

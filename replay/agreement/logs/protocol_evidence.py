@@ -64,14 +64,14 @@ class ProtocolEvidence:
             return "2.7"
         return "3.1" if self._draws_ids else "2.7"
 
-    def take_registration(self, session: int, data: bytes | None) -> None:
+    def note_registration(self, session: int, data: bytes | None) -> None:
         """A session has registered its broker."""
         try:
             self._registrations[session] = znodes.registration_version(data)
         except (ZnodeError, msgspec.DecodeError, UnicodeDecodeError):
             return
 
-    def take_feature(self, session: int, data: bytes | None) -> None:
+    def note_feature(self, session: int, data: bytes | None) -> None:
         """A session has written /feature."""
         try:
             self._feature = znodes.read_features(data).version
@@ -79,7 +79,7 @@ class ProtocolEvidence:
             return
         self._features[session] = self._feature
 
-    def take_topic(self, topic: str, *, has_id: bool) -> None:
+    def note_topic(self, topic: str, *, has_id: bool) -> None:
         """A session has written a topic's znode."""
         if has_id:
             self._draws_ids = True
@@ -87,7 +87,7 @@ class ProtocolEvidence:
         else:
             self._topics_without_id.add(topic)
 
-    def take_state(self, session: int, path: str, written: Create | SetData) -> None:
+    def note_state(self, session: int, path: str, written: Create | SetData) -> None:
         """A session has written a znode below a topic's znode, possibly a partition's state."""
         partition = znodes.partition_of_state(path)
         if partition is None:
@@ -98,11 +98,11 @@ class ProtocolEvidence:
             # A controller that draws topic ids would have written one before.
             self._without_ids.add(session)
 
-    def take_leader_and_isr(self, request: bytes, version: int) -> None:
+    def note_leader_and_isr(self, request: bytes, version: int) -> None:
         """A controller has sent LeaderAndIsr in this version."""
         _note(self._leader_and_isr, request, version)
 
-    def take_stop_replica(self, request: bytes, version: int) -> None:
+    def note_stop_replica(self, request: bytes, version: int) -> None:
         """A controller has sent StopReplica in this version."""
         _note(self._stop_replica, request, version)
 

@@ -169,7 +169,7 @@ class ControllerTrace(Checkpointed):
             # The request was sent before its response.
             self.fold.answer()
         if (found := queues.answer(broker, api, error, failed)) is not None:
-            self.fold.take_answer(found)
+            self.fold.receive_response(found)
             self._collect()
 
     def kafka_sent(self, stock: SentRequest) -> None:
@@ -233,7 +233,7 @@ class ControllerTrace(Checkpointed):
         """A line shows that the controller began an event."""
         if marker.event in _ELECTIONS:
             return
-        if self._pending.take_within_event(marker, self.fold, has_failed=self._has_failed):
+        if self._pending.accept_within_event(marker, self.fold, has_failed=self._has_failed):
             return
         self._is_in_request = False
         if self.fold.batch is not None:
@@ -294,7 +294,7 @@ class ControllerTrace(Checkpointed):
         if trigger is None and marker.event == "TopicDeletionStopReplicaResponseReceived":
             # The line reports a response that no other log has reported yet.
             self._finish()
-            self.fold.take_deletion_answers(marker)
+            self.fold.receive_deletion_responses(marker)
             self._collect()
             trigger = self._pending.event_of(marker, self.fold.now_ms)
         if trigger is not None:

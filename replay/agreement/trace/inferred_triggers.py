@@ -80,7 +80,7 @@ class InferredTriggers(Checkpointed):
     def answer(self) -> None:
         """Answer requests for brokers whose responses are in no log."""
         while not self._are_answers_logged:
-            if not self._take(self._fold.queues.answer_sent_by(self._is_done, self._with_logs)):
+            if not self._receive(self._fold.queues.answer_sent_by(self._is_done, self._with_logs)):
                 return
 
     def _answer_deletions(self, decision: StockDecision) -> None:
@@ -92,10 +92,12 @@ class InferredTriggers(Checkpointed):
         queued = self._fold.controller.context.queued_for_deletion
         queues = self._fold.queues
         for topic in _topics(decision) if not self._are_answers_logged else ():
-            while topic in queued and self._take(queues.answer_deletion_of(topic, self._with_logs)):
+            while topic in queued and self._receive(
+                queues.answer_deletion_of(topic, self._with_logs)
+            ):
                 pass
             for broker in self._index.stopping_soon(self._fold.now_ms) if topic in queued else ():
-                self._take(queues.answer_deletion(broker, {topic}))
+                self._receive(queues.answer_deletion(broker, {topic}))
 
     @property
     def _with_logs(self) -> set[int]:
@@ -111,9 +113,9 @@ class InferredTriggers(Checkpointed):
         done_ms = sent_ms + _ANSWER_MS
         return done_ms <= self._fold.now_ms and self._index.is_responsive(broker, done_ms)
 
-    def _take(self, response: BrokerResponded | None) -> bool:
+    def _receive(self, response: BrokerResponded | None) -> bool:
         if response is not None:
-            self._fold.take_answer(response)
+            self._fold.receive_response(response)
             self._pending.extend(self._fold.take_queued(), self._fold.now_ms)
         return response is not None
 

@@ -339,7 +339,7 @@ class PendingEvents(Checkpointed):
                 self._answered.append((now_ms, one))
         return None
 
-    def take_within_event(self, marker: LogMarker, fold: ShadowFold, *, has_failed: bool) -> bool:
+    def accept_within_event(self, marker: LogMarker, fold: ShadowFold, *, has_failed: bool) -> bool:
         """Take a line that can come from the middle of the event in progress, and does not begin
         another one. Returns whether it does. `has_failed`: the last failover failed."""
         if marker.event == "ReplicaLeaderElection":

@@ -193,7 +193,7 @@ class ShadowFold(Checkpointed):
     def connect(self) -> None:
         """Begin the session."""
         connected = SessionConnected(self._session, _SESSION_TIMEOUT_MS, "", renewed=False)
-        self._take(self._fold.feed(connected, self.now_ms))
+        self._note_issued(self._fold.feed(connected, self.now_ms))
 
     def begin(self, trigger: Trigger, step: ControllerStep) -> None:
         """Process a controller event up to its first wait."""
@@ -201,7 +201,7 @@ class ShadowFold(Checkpointed):
         self._reads_since = self.seq
         self.since = self.seq
         self.inputs.add(self.seq, self.now_ms * _NS_A_MS, trigger)
-        self._take(self._fold.begin(trigger, self.now_ms))
+        self._note_issued(self._fold.begin(trigger, self.now_ms))
 
     def take_queued(self) -> list[Trigger]:
         """Remove and return the events that the fold has queued itself."""
@@ -221,7 +221,7 @@ class ShadowFold(Checkpointed):
         overlay = {**self.overlay, **self._states_at_logged_versions(command)}
         outcome = self._view.answer(issued, command, overlay, listed)
         self.watches.set_for_read(command, self._view)
-        self._take(self._fold.feed(outcome, self.now_ms))
+        self._note_issued(self._fold.feed(outcome, self.now_ms))
 
     def answer_without(self, path: str) -> None:
         """Answer the read as if a znode did not exist."""
@@ -256,7 +256,7 @@ class ShadowFold(Checkpointed):
                 self.fenced.append(outcome)
             self.batch = None
             self._reads_since = self.seq
-            self._take(self._fold.feed(outcome, self.now_ms))
+            self._note_issued(self._fold.feed(outcome, self.now_ms))
 
     def take_sent(self) -> list[SentRequest]:
         """Remove and return the requests that were sent so far, and forget all inputs."""
@@ -265,18 +265,18 @@ class ShadowFold(Checkpointed):
         self.fenced.clear()
         return taken
 
-    def take_answer(self, response: BrokerResponded) -> None:
+    def receive_response(self, response: BrokerResponded) -> None:
         """A broker has answered."""
         self.inputs.add(self.seq, self.now_ms * _NS_A_MS, response)
-        self._take(self._fold.feed(response, self.now_ms))
+        self._note_issued(self._fold.feed(response, self.now_ms))
 
-    def take_deletion_answers(self, marker: LogMarker) -> None:
+    def receive_deletion_responses(self, marker: LogMarker) -> None:
         """The line of a controller event reports that brokers have deleted replicas."""
         for broker in marker.brokers:
             topics, error, failed = {*marker.topics}, marker.error, marker.failed
             answer = self.queues.answer_deletion(broker, topics, error, failed)
             if answer is not None:
-                self.take_answer(answer)
+                self.receive_response(answer)
 
     def answer_reads_before(self, text: str) -> None:
         """The log has reached a line of a failover: answer the reads that come before it."""
@@ -308,7 +308,7 @@ class ShadowFold(Checkpointed):
         """The request, with the event and rule that the fold is processing."""
         return structs.replace(request, cause=self.cause, since=self.since)
 
-    def _take(self, issued: Iterable[Issued]) -> None:
+    def _note_issued(self, issued: Iterable[Issued]) -> None:
         """Carry out the fold's commands."""
         for one in issued:
             command = one.command
@@ -331,7 +331,7 @@ class ShadowFold(Checkpointed):
             elif isinstance(command, DrawTopicIds):
                 drawn = TopicIdsDrawn(one.id, self._drawn_ids(command.count))
                 self.inputs.add(self.seq, self.now_ms * _NS_A_MS, drawn)
-                self._take(self._fold.feed(drawn, self.now_ms))
+                self._note_issued(self._fold.feed(drawn, self.now_ms))
 
     def _logged_children(self, path: str) -> tuple[str, ...] | None:
         """The children that were listed, if a log line shows them."""

@@ -58,7 +58,7 @@ class SteppedFold(Fold, Checkpointed):
         self.controller.begin(self._steps, now_ms)
         wall_ns = now_ms * _NS
         recorded = Recorded(self._steps, wall_ns, wall_ns, self.term, "", event)
-        return self._run_until_wait(self._take(recorded))
+        return self._run_until_wait(self._apply_event(recorded))
 
     def save(self) -> State:
         """A snapshot of the fold, what a snapshot leaves out, and the state of its observer."""

@@ -171,7 +171,7 @@ class CommandResponder:
             self.turn += 1
             mono_ns = self.now_ns + self._mono_ns
             own = Recorded(self.turn, self.now_ns, mono_ns, self._fold.term, channel, event)
-            self._recorder.take(event)
+            self._recorder.note(event)
             issued = fold_event(self._fold, own)
             self._recorder.record(
                 self._fold.controller, issued, self.seq, self.turn, self.now_ns, self.event

@@ -163,7 +163,7 @@ class CounterfactualRun:
             if not zookeeper.has_diverged(path):
                 continue
             if znodes.partition_of_state(path) is None:
-                zookeeper.take_from_log(path)
+                zookeeper.set_from_log(path)
                 continue
             logged = self._history.znodes.znode_at(path, seq)
             now = adapt_state(path, zookeeper.find(path), logged)

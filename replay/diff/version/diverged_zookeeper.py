@@ -97,7 +97,7 @@ class DivergedZooKeeper:
         """Set a znode that another client writes differently here than in the log."""
         self._diverged[path] = znode
 
-    def take_from_log(self, path: str) -> None:
+    def set_from_log(self, path: str) -> None:
         """Give a znode the content of the log again."""
         self._diverged.pop(path, None)
 

@@ -84,7 +84,7 @@ class FoldRecorder(Struct):
     timelines: TimelineRecorder
     causes: CauseRecorder = field(default_factory=CauseRecorder)
 
-    def take(self, event: Event) -> None:
+    def note(self, event: Event) -> None:
         """Note an event that is about to be folded."""
         if isinstance(event, ZnodesWritten):
             self.decisions.mark_fenced(event)

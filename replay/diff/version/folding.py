@@ -47,7 +47,7 @@ def _fold_recorded(reader: LogReader, recorder: FoldRecorder, progress: Progress
     stored_until = end_of_stored_commands(reader)
     for event, issued, stored in fold_events(fold, records(reader)):
         seq, now_ns = event.seq, event.wall_ns
-        recorder.take(event.event)
+        recorder.note(event.event)
         recorder.record(fold.controller, issued, seq, seq, now_ns, kind_of(event.event))
         progress("folding", seq, last)
         is_cut = seq >= stored_until

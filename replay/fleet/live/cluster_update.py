@@ -46,10 +46,10 @@ def fold_messages(rows: Iterable[Any], folder: LiveFolder) -> Iterator[BatchCoun
     one task."""
     for name, of_cluster in groupby(rows, attrgetter("cluster")):
         with folder.cluster(name) as place:
-            yield _take_cluster(name, of_cluster, place)
+            yield _update_cluster(name, of_cluster, place)
 
 
-def _take_cluster(name: str, rows: Iterable[Any], place: ClusterFolder) -> BatchCounts:
+def _update_cluster(name: str, rows: Iterable[Any], place: ClusterFolder) -> BatchCounts:
     known = place.known_logs()
     logs: dict[str, MirroredLog] = {}
     messages = 0
@@ -58,7 +58,7 @@ def _take_cluster(name: str, rows: Iterable[Any], place: ClusterFolder) -> Batch
         logs[log] = MirroredLog(place.log_state(log))
         for row in of_log:
             messages += 1
-            logs[log].take(bytes(row.value), row.part)
+            logs[log].add(bytes(row.value), row.part)
     states = {log: one.state() for log, one in logs.items()}
     broke = [log for log, one in states.items() if one.trouble and not _trouble_of(known.get(log))]
     known |= {log: _log_row(log, one) for log, one in states.items()}

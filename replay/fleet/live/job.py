@@ -122,18 +122,18 @@ def _start(
     found = messages(spark.readStream, servers, topic.name, {**limits, **options})
     tasks = spark.sparkContext.defaultParallelism
 
-    def take(batch: DataFrame, number: int) -> None:
-        taken = _take(batch, tasks, folder)
-        newest = taken.newest_ms
-        on_batch(BatchResult(number, taken, time.time() - newest / 1000 if newest else None))
+    def fold(batch: DataFrame, number: int) -> None:
+        counts = _fold(batch, tasks, folder)
+        newest = counts.newest_ms
+        on_batch(BatchResult(number, counts, time.time() - newest / 1000 if newest else None))
 
-    writer = found.writeStream.foreachBatch(take).queryName("refold fleet live")
+    writer = found.writeStream.foreachBatch(fold).queryName("refold fleet live")
     writer = writer.option("checkpointLocation", folder.checkpoint)
     writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=_TRIGGER)
     return writer.start()
 
 
-def _take(batch: DataFrame, tasks: int, folder: LiveFolder) -> BatchCounts:
+def _fold(batch: DataFrame, tasks: int, folder: LiveFolder) -> BatchCounts:
     """Fold a batch. All messages of a cluster go to one task, those of a log in order."""
     of_clusters = batch.selectExpr("substring_index(key, '/', 1) as cluster", "*")
     order = ["cluster", "key", "kafka_partition", "kafka_offset"]

@@ -76,14 +76,14 @@ class MirroredLog:
         self._is_ended, self._trouble = state.is_ended, state.trouble
         self.new_events = 0
 
-    def take(self, value: bytes, part: str | None) -> None:
+    def add(self, value: bytes, part: str | None) -> None:
         """Take the next message. Errors are not raised: they become the log's `trouble`."""
         if self._trouble:
             return
         try:
-            whole = self._parts.take(value, part)
+            whole = self._parts.add(value, part)
             if whole is not None:
-                self._take(whole)
+                self._add(whole)
         except _LogBroken as error:
             self._trouble = str(error)
         except (LogError, ReplayError, msgspec.MsgspecError) as error:
@@ -120,7 +120,7 @@ class MirroredLog:
         events."""
         return self._fold.partitions() if self._fold is not None else None
 
-    def _take(self, whole: bytes) -> None:
+    def _add(self, whole: bytes) -> None:
         frame = decode(whole)
         match frame:
             case SegmentFrame(format=number, header=body):
@@ -168,7 +168,7 @@ class MirroredLog:
             raise _LogBroken(f"event {seq} does not follow event {self._seq}: records are missing")
         if self._fold is None:
             self._fold = _MirroredFold(self._header, self._state)
-        self._fold.take(row)
+        self._fold.add(row)
         self._new.append(row)
         self._seq, self._chain, self._wall_ns = seq, row[-1], row[1]
         self.new_events += 1
@@ -200,7 +200,7 @@ class _MirroredFold(FoldObserver):
         self._controller.observer = self
         self._known: ControllerContext | None = None
         for row in state.events:
-            self.take(row)
+            self.add(row)
 
     @property
     def _controller(self) -> Controller:
@@ -219,7 +219,7 @@ class _MirroredFold(FoldObserver):
         if self._controller.is_active:
             self.known_term = self._controller.context.epoch
 
-    def take(self, row: EventRow) -> None:
+    def add(self, row: EventRow) -> None:
         """Fold an event. Raises ReplayError, LogError, _LogBroken."""
         event = decode_recorded(UPCASTERS.upcast(EventRecord._make(row[:-1]), "the topic"))
         try:

@@ -86,7 +86,7 @@ class GrowingBrokerLog:
         self._stream.close()
 
     def _events(self, raw: bytes) -> Iterator[LoggedEvent]:
-        for line in self._parser.take(raw + b"\n"):
+        for line in self._parser.feed(raw + b"\n"):
             event = event_of_line(self.kind, line, _NO_BROKER, self.counts)
             if event is not None and not isinstance(event, RequestServed):
                 self._broker = event.broker

@@ -154,7 +154,7 @@ def lines_of(path: Path, zone: tzinfo, counts: LineCounts) -> Iterator[LogLine]:
     try:
         with _open_decompressed(path) as stream:
             while raw := stream.readline(LINE_BYTES_MAX):
-                yield from parser.take(raw)
+                yield from parser.feed(raw)
     except (OSError, EOFError, ZlibError, lzma.LZMAError) as error:
         counts.fault = getattr(error, "strerror", None) or str(error)
     yield from parser.rest()
@@ -170,7 +170,7 @@ class LineParser:
         self._failed: LogLine | None = None
         self._is_in_trace = False
 
-    def take(self, raw: bytes) -> Iterator[LogLine]:
+    def feed(self, raw: bytes) -> Iterator[LogLine]:
         """The lines that are complete with this one."""
         self._counts.read += 1
         self._counts.is_torn = not raw.endswith(b"\n")

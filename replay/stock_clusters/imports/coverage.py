@@ -33,12 +33,12 @@ class RequestLogCoverage:
         self._last_request: dict[int, tuple[int, bytes]] = {}
         """The time and the registration in a controller's last request to a broker."""
 
-    def take(self, time_ms: int, event: ImportedEvent) -> None:
+    def note(self, time_ms: int, event: ImportedEvent) -> None:
         """Add a line of a log, in the order of time."""
         if isinstance(event, RequestServed):
             self._served_ms.setdefault(event.broker, []).append(time_ms)
             if event.api in _OF_CONTROLLERS:
-                self._take_registration(time_ms, event)
+                self._note_registration(time_ms, event)
         elif isinstance(event, ControllerLogged) and event.event == STARTED:
             self._started_ms.setdefault(event.broker, []).append(time_ms)
 
@@ -61,7 +61,7 @@ class RequestLogCoverage:
         started = _next(starts_ms, time_ms)
         return served is not None and (started is None or served < started)
 
-    def _take_registration(self, time_ms: int, event: RequestServed) -> None:
+    def _note_registration(self, time_ms: int, event: RequestServed) -> None:
         found = _BROKER_EPOCH.search(event.request)
         if found is None:
             return

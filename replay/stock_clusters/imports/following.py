@@ -207,7 +207,7 @@ class FollowedImport:
         transactions, *others = self._streams
         if self.gap is None and len(transactions.waiting) < limit:
             for one in self._logs.read(limit, now):
-                self._take(one, transactions, now)
+                self._apply(one, transactions, now)
             transactions.is_at_end = self._logs.is_at_end
         for stream, log in zip(others, self._broker_logs, strict=True):
             if len(stream.waiting) < limit:
@@ -259,7 +259,9 @@ class FollowedImport:
         for one in self._broker_logs:
             one.close()
 
-    def _take(self, one: Transaction | Gap | UnwatchedChanges, stream: _Stream, now: float) -> None:
+    def _apply(
+        self, one: Transaction | Gap | UnwatchedChanges, stream: _Stream, now: float
+    ) -> None:
         if isinstance(one, UnwatchedChanges):
             self.gap = one
         elif isinstance(one, Gap):

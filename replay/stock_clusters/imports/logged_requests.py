@@ -50,7 +50,7 @@ class LoggedRequests:
         self._targets: dict[_TargetKey, list[tuple[int, int]]] = {}
         self.coverage = RequestLogCoverage()
         for time_ms, _, event in logged:
-            self.coverage.take(time_ms, event)
+            self.coverage.note(time_ms, event)
             if isinstance(event, RequestServed):
                 self._add(time_ms, event)
             elif isinstance(event, ControllerLogged) and (found := _ELECTED.search(event.text)):

@@ -58,7 +58,7 @@ class ObservedMeter:
     def at(self, ms: float, event: Event = NOTHING) -> MetricsObserver:
         """An event arrives."""
         self._seq += 1
-        self.metered.takes(Recorded(self._seq, 0, int(ms * MS), 1, "", event))
+        self.metered.folds(Recorded(self._seq, 0, int(ms * MS), 1, "", event))
         return self.metered
 
     def value(self, name: str, *labels: str, now_ms: float | None = None) -> float:

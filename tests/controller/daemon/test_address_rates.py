@@ -35,7 +35,7 @@ class Session:
                 await self._listed.wait()
 
     def _submit(self, id: CommandId, command: ReadZnodes | ReadChildren) -> None:
-        asyncio.get_running_loop().call_soon(self.reads.take, self._answer(id, command), "")
+        asyncio.get_running_loop().call_soon(self.reads.receive, self._answer(id, command), "")
 
     def _other(self, event: Event, channel: str) -> None:
         self.others.append(event)
@@ -130,5 +130,5 @@ async def test_quotas_that_were_read_count_while_zookeeper_cannot_be_read(
 async def test_events_of_other_commands_are_passed_on() -> None:
     session = Session({})
     event = ChildrenRead(CommandId(3, 0), OK, [])
-    session.reads.take(event, "zk")
+    session.reads.receive(event, "zk")
     assert session.others == [event]

@@ -78,7 +78,7 @@ async def test_credential_is_read_and_used_without_its_keys_in_a_message(
 
     def submit(id: CommandId, command: ReadZnodes | ReadChildren) -> None:
         assert command == ReadZnodes((znodes.user_config_path("alice"),))
-        reads.take(ZnodesRead(id, 0, [OK], [content], [0], [0], [0], [0]), "zookeeper")
+        reads.receive(ZnodesRead(id, 0, [OK], [content], [0], [0], [0], [0]), "zookeeper")
 
     def unexpected(event: Event, channel: str) -> None:
         pytest.fail(f"{event} at {channel}")

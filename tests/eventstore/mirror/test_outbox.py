@@ -28,7 +28,7 @@ def test_every_record_is_published_once_and_an_event_before_its_commands(tmp_pat
     with receiving(tmp_path / "copy", "the outbox") as receiver:
         (tmp_path / "copy").mkdir()
         for one in found:
-            receiver.take(one.frame)
+            receiver.add(one.frame)
     assert verify(tmp_path / "copy") == verify(log)
     assert list(LogReader(tmp_path / "copy").records()) == list(LogReader(log).records())
     assert len(LogReader(log).segments) > 1

@@ -104,10 +104,10 @@ def names(ends: LogEnds) -> list[str]:
 
 def test_decision_shows_missing_lines_once_the_controller_decides_again() -> None:
     ends = LogEnds()
-    ends.take_state_change(1, 10_000, sent(), has_debug=False)
-    ends.take_decision(7, 1, "partition_state", 10_301, has_debug=False)
+    ends.note_state_change(1, 10_000, sent(), has_debug=False)
+    ends.note_decision(7, 1, "partition_state", 10_301, has_debug=False)
     assert names(ends) == []
-    ends.take_decision(7, 1, "feature", 11_301, has_debug=False)
+    ends.note_decision(7, 1, "feature", 11_301, has_debug=False)
     assert names(ends) == ["state-change.log of broker 1"]
 
 
@@ -128,18 +128,18 @@ def test_decision_shows_missing_lines_of_controller_log(
 ) -> None:
     """At level INFO, only some decisions have a line."""
     ends = LogEnds()
-    ends.take_controllers_line(1, 10_000, line())
-    ends.take_decision(7, 1, what, 20_000, has_debug=has_debug)
-    ends.take_decision(7, 1, "feature", 30_000, has_debug=has_debug)
+    ends.note_controllers_line(1, 10_000, line())
+    ends.note_decision(7, 1, what, 20_000, has_debug=has_debug)
+    ends.note_decision(7, 1, "feature", 30_000, has_debug=has_debug)
     assert names(ends) == (["controller.log of broker 1"] if is_cut else [])
 
 
 def test_response_shows_that_its_request_is_missing() -> None:
     ends = LogEnds()
-    ends.take_served(1, 10_000, served())
-    ends.take_state_change(2, 10_300, sent("response"), has_debug=False)
+    ends.note_served(1, 10_000, served())
+    ends.note_state_change(2, 10_300, sent("response"), has_debug=False)
     assert names(ends) == []
-    ends.take_state_change(3, 10_301, sent("response"), has_debug=False)
+    ends.note_state_change(3, 10_301, sent("response"), has_debug=False)
     [found] = ends.cut
     assert found == TruncatedLog(
         "request log", 3, "1970-01-01T00:00:10.000000Z", "1970-01-01T00:00:10.301000Z", 1
@@ -153,8 +153,8 @@ def test_response_shows_that_its_request_is_missing() -> None:
 
 def test_log_without_requests_of_controllers_need_not_have_them() -> None:
     ends = LogEnds()
-    ends.take_served(1, 10_000, served("METADATA"))
-    ends.take_state_change(2, 50_000, sent("response"), has_debug=False)
+    ends.note_served(1, 10_000, served("METADATA"))
+    ends.note_state_change(2, 50_000, sent("response"), has_debug=False)
     assert names(ends) == []
 
 
@@ -162,8 +162,8 @@ def test_torn_line_shows_that_the_end_is_missing() -> None:
     """Lines about the last 2 s may be missing, too."""
     ends = LogEnds()
     for seq, time_ms in enumerate((9_000, 10_000, 12_000), start=1):
-        ends.take_served(seq, time_ms, served())
-    ends.take_torn([TornLog(3, "kafka-request.log"), TornLog(5, "controller.log")])
+        ends.note_served(seq, time_ms, served())
+    ends.note_torn([TornLog(3, "kafka-request.log"), TornLog(5, "controller.log")])
     [found] = ends.cut
     assert structs.replace(found, ends="") == TruncatedLog("request log", 3, "", "", 2)
     assert found.note.endswith(", and the next one is not complete")

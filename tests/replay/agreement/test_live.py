@@ -76,7 +76,7 @@ class GrowingLog:
         for batch in batches(records, ms):
             if self._now_ms and batch[0][0].wall_ns // _NS > self._now_ms + ms:
                 self.wait(EVIDENCE_MS + ms // 2)
-            self.live.take(batch)
+            self.live.add(batch)
             self._now_ms = max(self._now_ms, batch[-1][0].wall_ns // _NS)
             self._compare()
 
@@ -291,7 +291,7 @@ def test_settings_that_show_later_are_noticed(folder_of: Get, tmp_path: Path) ->
     other = LiveAgreement(LiveSettings(), older)
     outdated = []
     for batch in batches(records_of(log), 5_000):
-        other.take(batch)
+        other.add(batch)
         other.compare(batch[-1][0].wall_ns // _NS)
         outdated.append(other.is_outdated)
     assert any(outdated)
@@ -310,7 +310,7 @@ def test_either_order_is_explained_while_the_log_grows(folder_of: Get, tmp_path:
 
 def whole(live: LiveAgreement, records: list[Record]) -> int:
     """Take the whole log; returns a time at which nothing more can explain a divergence."""
-    live.take(records)
+    live.add(records)
     return records[-1][0].wall_ns // _NS + _MUCH_LATER_MS
 
 

@@ -53,7 +53,7 @@ class History:
         self.seq += 1
         event = transaction(self.tree.state.zxid + 1, *written)
         record = SimpleNamespace(seq=self.seq, wall_ns=self.seq * 1_000_000_000)
-        self.history.take(record, event)  # type: ignore[arg-type]
+        self.history.apply(record, event)  # type: ignore[arg-type]
         return event.zxid
 
     def set(self, path: str, data: bytes) -> None:

@@ -9,7 +9,10 @@ from controller.core.error_codes import (
 )
 from controller.core.events import BrokerResponded, ChannelFault, VersionsOffered
 from controller.core.procedures.brokers.registration_checks import suspect_unreachable
-from controller.core.procedures.reassignment.replica_deletion import confirm_deletions, take_answers
+from controller.core.procedures.reassignment.replica_deletion import (
+    confirm_deletions,
+    note_responses,
+)
 from controller.core.releases import release_of
 from controller.core.triggers import (
     LeaderAndIsrResponseReceived,
@@ -30,16 +33,16 @@ def process_broker_response(controller: Controller, response: BrokerResponded) -
     if not controller.is_active or (asked is None and not response.error):
         return
     if isinstance(asked, StopReplicaRequest):
-        _take_stop_replica(controller, response, asked)
+        _note_stop_replica(controller, response, asked)
         confirm_deletions(controller, response, asked)
     if response.error:
         _report_error(controller, response)
     elif isinstance(asked, LeaderAndIsrRequest):
-        _take_leader_and_isr(controller, response, asked)
-        take_answers(controller, response, asked)
+        _note_leader_and_isr(controller, response, asked)
+        note_responses(controller, response, asked)
 
 
-def _take_leader_and_isr(
+def _note_leader_and_isr(
     controller: Controller, response: BrokerResponded, request: LeaderAndIsrRequest
 ) -> None:
     failed = any(code == KAFKA_STORAGE_ERROR for _, _, code in response.partition_errors)
@@ -48,7 +51,7 @@ def _take_leader_and_isr(
         controller.enqueue(LeaderAndIsrResponseReceived(response, names))
 
 
-def _take_stop_replica(
+def _note_stop_replica(
     controller: Controller, response: BrokerResponded, request: StopReplicaRequest
 ) -> None:
     """With an error of the whole request, only the partitions that it lists count (KB 12.3.4)."""

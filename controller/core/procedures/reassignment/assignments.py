@@ -19,8 +19,8 @@ from controller.core.procedures.reassignment_znodes.records import (
     write_with_records,
 )
 from controller.core.procedures.topics.topics import (
+    adopt_changes,
     note_written,
-    take_changes,
     topic_content,
     topic_write,
     version_to_check,
@@ -148,7 +148,7 @@ async def _adopt_stored_assignments(
     next write of the topic must contain them."""
     stored: dict[Partition, None] = {}
     contents = {
-        topic: await take_changes(controller, topic)
+        topic: await adopt_changes(controller, topic)
         for topic in dict.fromkeys(one.partition.topic for one in moves)
     }
     for partition, assignment, record in moves:
@@ -166,7 +166,7 @@ async def _write_one(controller: Controller, move: NewAssignment, reason: Reason
     the topic meanwhile are created first. Raises ProcedureError."""
     topic = move.partition.topic
     while not await write_with_record(controller, _move_with_topic_write(controller, move, reason)):
-        if await take_changes(controller, topic) is None:
+        if await adopt_changes(controller, topic) is None:
             path = znodes.topic_path(topic.name)
             raise ProcedureError(f"{path} was changed by another client and cannot be read")
     note_written(topic)

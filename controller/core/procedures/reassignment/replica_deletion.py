@@ -143,7 +143,7 @@ def confirm_deletions(
                 controller.notice("info", "replicas_deleted", f"broker {one.broker}", text)
 
 
-def take_answers(
+def note_responses(
     controller: Controller, response: BrokerResponded, request: LeaderAndIsrRequest
 ) -> None:
     """A broker has accepted or refused replicas, some of which were to be deleted before they were

@@ -104,7 +104,7 @@ async def read_added_partitions(controller: Controller, name: str, rule: str) ->
     """
     read = await _read_contents(controller, [name], rule)
     topic = controller.context.topic(name)
-    _take_id(controller, topic, read.contents[name])
+    _adopt_id(controller, topic, read.contents[name])
     found = read.contents[name].assignments
     added = _added_partitions(controller, topic, found)
     repaired = repair_assignments(controller, name, added)
@@ -122,7 +122,7 @@ async def read_added_partitions(controller: Controller, name: str, rule: str) ->
     return _assign(controller, topic, repaired)
 
 
-def _take_id(controller: Controller, topic: Topic, content: TopicContent) -> None:
+def _adopt_id(controller: Controller, topic: Topic, content: TopicContent) -> None:
     """Take the id of a topic whose znode could not be read when the topic was found."""
     if topic.id is None:
         controller.context.add_known_topic(topic.name, content.topic_id)
@@ -344,12 +344,12 @@ async def write_topics(
             codes[topic] = error
             if error == OK:
                 note_written(topic)
-            elif error == BAD_VERSION and await take_changes(controller, topic) is not None:
+            elif error == BAD_VERSION and await adopt_changes(controller, topic) is not None:
                 waiting.append(topic)
     return codes
 
 
-async def take_changes(controller: Controller, topic: Topic) -> TopicContent | None:
+async def adopt_changes(controller: Controller, topic: Topic) -> TopicContent | None:
     """Another client has written the znode of a topic that the controller is about to write: read
     it again and create the added partitions, as a topic change does (ADDED_PARTITIONS_KEPT).
 
@@ -362,15 +362,15 @@ async def take_changes(controller: Controller, topic: Topic) -> TopicContent | N
     content = read.contents[topic.name]
     controller.observer.deviates(ADDED_PARTITIONS_KEPT, topic.name)
     if topic.name not in controller.context.queued_for_deletion:
-        _take_id(controller, topic, content)
+        _adopt_id(controller, topic, content)
         _report_lost_id(controller, topic, content)
         added = _added_partitions(controller, topic, content.assignments)
         added = repair_assignments(controller, topic.name, added)
-        await take_partitions(controller, _assign(controller, topic, added))
+        await start_added_partitions(controller, _assign(controller, topic, added))
     return content
 
 
-async def take_partitions(controller: Controller, added: list[Partition]) -> None:
+async def start_added_partitions(controller: Controller, added: list[Partition]) -> None:
     """Bring added partitions online. If a reassignment of one is under way, it is looked at later:
     the topic could not be read when the term began."""
     await create_partitions(controller, added)

@@ -13,7 +13,7 @@ from controller.core.procedures.topics.topics import (
     read_added_partitions,
     read_new_topics,
     refuse_added_partitions,
-    take_partitions,
+    start_added_partitions,
 )
 from controller.core.state import sorted_partitions
 from controller.core.zookeeper_io import read_children
@@ -64,4 +64,4 @@ async def process_partition_modifications(controller: Controller, name: str) -> 
         await refuse_added_partitions(controller, topic)
         return
     added = await read_added_partitions(controller, name, "partition modifications")
-    await take_partitions(controller, added)
+    await start_added_partitions(controller, added)

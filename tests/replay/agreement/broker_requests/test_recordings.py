@@ -28,7 +28,7 @@ class Logs:
         with LogReader.open(log, UPCASTERS) as reader:
             for record, event in open_imported(reader).events():
                 if isinstance(event, StateChangeLogged):
-                    for request in self.reader.take(event, record.seq):
+                    for request in self.reader.add(event, record.seq):
                         self.logged.setdefault(term_of(request), []).append(request)
                 elif isinstance(event, RequestServed):
                     served = request_in_log(event, record.seq)

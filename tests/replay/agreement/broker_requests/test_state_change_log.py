@@ -51,7 +51,7 @@ def line(text: str, controller: int = 9) -> StateChangeLogged:
 
 def sent(*texts: str, malformed: int = 0) -> list[SentRequest]:
     reader = StateChangeRequests()
-    requests = [one for seq, text in enumerate(texts) for one in reader.take(line(text), seq)]
+    requests = [one for seq, text in enumerate(texts) for one in reader.add(line(text), seq)]
     assert reader.malformed.total() == malformed
     return requests
 
@@ -105,8 +105,8 @@ def test_partition_lines_without_a_total_are_no_request() -> None:
 
 def test_lines_of_two_controllers_are_not_joined() -> None:
     reader = StateChangeRequests()
-    reader.take(line(LED, controller=8), 1)
-    (request,) = reader.take(line(LED_SUM, controller=9), 2)
+    reader.add(line(LED, controller=8), 1)
+    (request,) = reader.add(line(LED_SUM, controller=9), 2)
     assert (request.controller, request.partitions) == (9, None)
 
 
@@ -162,4 +162,4 @@ def test_line_that_kafka_does_not_write_is_counted(text: str) -> None:
 def test_arbitrary_lines_cause_no_traceback(lines: list[StateChangeLogged]) -> None:
     reader = StateChangeRequests()
     for seq, one in enumerate(lines):
-        reader.take(one, seq)
+        reader.add(one, seq)

@@ -15,8 +15,8 @@ def brokers_read(*lines: tuple[list[int], int], epoch: int = 2) -> BrokersRead:
     found = BrokersRead()
     for place, (brokers, partitions) in enumerate(lines, 1):
         text = f"{UPDATE_METADATA}{partitions} partitions"
-        found.take(10 * place, StateChangeLogged(4, epoch, "update_metadata", brokers, text))
-        found.take(10 * place + 1, StateChangeLogged(4, epoch, "response", [1], "Received"))
+        found.note(10 * place, StateChangeLogged(4, epoch, "update_metadata", brokers, text))
+        found.note(10 * place + 1, StateChangeLogged(4, epoch, "response", [1], "Received"))
     return found
 
 

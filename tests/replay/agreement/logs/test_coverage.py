@@ -31,11 +31,11 @@ def state_change(what: str) -> StateChangeLogged:
 def coverage() -> LogCoverage:
     """The coverage of a term from 10,000 to 50,000 ms whose broker has no log yet."""
     found = LogCoverage()
-    found.take_decision(SESSION, TERM, "election", 10_000)
+    found.note_decision(SESSION, TERM, "election", 10_000)
     for time_ms in (11_000, 50_000):
-        found.take_decision(SESSION, TERM, "partition_state", time_ms)
-    found.take_decision(SESSION, TERM, "producer_ids", 90_000)
-    found.take_decision(SESSION, (1, 3), "partition_state", 5_000)
+        found.note_decision(SESSION, TERM, "partition_state", time_ms)
+    found.note_decision(SESSION, TERM, "producer_ids", 90_000)
+    found.note_decision(SESSION, (1, 3), "partition_state", 5_000)
     return found
 
 
@@ -53,9 +53,9 @@ def test_controller_log_covers_a_session_or_is_reported(
     begin: str, last_ms: int, is_debug: bool, reaches: bool
 ) -> None:
     found = coverage()
-    found.take_line(1, 10_010, ControllerLogged(1, "", begin), is_debug=is_debug)
+    found.note_line(1, 10_010, ControllerLogged(1, "", begin), is_debug=is_debug)
     last = ControllerLogged(1, "", "[Controller id=1] last")
-    found.take_line(2, last_ms, last, is_debug=False)
+    found.note_line(2, last_ms, last, is_debug=False)
     assert found.has_lines(SESSION) is reaches
     assert found.has_lines_of(TERM) is reaches
     assert len(list(found.notes)) == (not reaches)
@@ -80,7 +80,7 @@ def test_state_change_log_covers_the_span_of_its_lines(
 ) -> None:
     found = coverage()
     for seq, time_ms in enumerate(times_ms):
-        found.take_state_change(seq, time_ms, state_change("leader_and_isr"))
+        found.note_state_change(seq, time_ms, state_change("leader_and_isr"))
     assert found.state_changes(TERM) == span
     assert found.covers(TERM, len(times_ms) - 1)
     assert not found.covers(TERM, len(times_ms))
@@ -96,9 +96,9 @@ def test_requests_after_the_last_transaction_are_reported(
 ) -> None:
     """A response may arrive late; requests are sent at once."""
     found = LogCoverage()
-    found.take_state_change(1, 20_000, state_change("other"))
-    found.take_transaction(10_000)
-    found.take_state_change(2, time_ms, state_change(what))
+    found.note_state_change(1, 20_000, state_change("other"))
+    found.note_transaction(10_000)
+    found.note_state_change(2, time_ms, state_change(what))
     assert [one for one in found.notes if "00:00:14.000000Z" in one] == [*found.notes]
     assert bool([*found.notes]) is is_reported
 
@@ -123,9 +123,9 @@ def test_request_log_covers_the_span_of_its_lines(
     registered_ms: int, times_ms: tuple[int, ...], span: LogSpan
 ) -> None:
     found = coverage()
-    found.take_registration(3, registered_ms)
+    found.note_registration(3, registered_ms)
     for seq, time_ms in enumerate(times_ms):
-        found.take_served(seq, time_ms, SERVED)
+        found.note_served(seq, time_ms, SERVED)
     assert found.served(TERM, 3) == span
     assert found.served(TERM, 2) == found.served((1, 3), 3) == WHOLE_TERM
 
@@ -136,10 +136,10 @@ def test_request_log_that_begins_with_a_connection_lacks_nothing(
 ) -> None:
     """The broker may serve its first request a long time after it was sent."""
     found = coverage()
-    found.take_registration(3, 0)
+    found.note_registration(3, 0)
     for seq, (controller, number) in enumerate([(2, 7), (1, correlation), (1, correlation + 1)]):
-        found.take_served(seq, 20_100, SERVED)
-        found.take_controllers(3, controller, number)
+        found.note_served(seq, 20_100, SERVED)
+        found.note_controllers(3, controller, number)
     assert found.served(TERM, 3).begins == begins
 
 

@@ -14,7 +14,7 @@ LINE = (
 def states_read(text: str = LINE) -> StatesRead:
     """A line at record 50, of controller 2 in epoch 5."""
     found = StatesRead()
-    found.take(50, StateChangeLogged(2, 5, "other", (), text))
+    found.note(50, StateChangeLogged(2, 5, "other", (), text))
     return found
 
 
@@ -32,7 +32,7 @@ def test_line_of_another_controller_or_before_the_read_is_ignored() -> None:
 
 def test_line_much_later_belongs_to_another_read() -> None:
     found = StatesRead()
-    found.take(5000, StateChangeLogged(2, 5, "other", (), LINE))
+    found.note(5000, StateChangeLogged(2, 5, "other", (), LINE))
     assert found.version(2, 5, STATE, 40) is None
 
 

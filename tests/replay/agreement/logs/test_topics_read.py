@@ -14,7 +14,7 @@ def topics_read(*lines: str, broker: int = 4) -> TopicsRead:
     """The log of these lines, at records 10, 20, ..."""
     found = TopicsRead()
     for place, text in enumerate(lines, 1):
-        found.take(10 * place, ControllerLogged(broker, "failover", text))
+        found.note(10 * place, ControllerLogged(broker, "failover", text))
     return found
 
 

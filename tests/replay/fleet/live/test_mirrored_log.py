@@ -22,7 +22,7 @@ def states(log: MirroredLog) -> list[State] | None:
 def take(state: MirroredLogState, values: list[bytes]) -> MirroredLog:
     log = MirroredLog(state)
     for value in values:
-        log.take(value, None)
+        log.add(value, None)
     return log
 
 
@@ -156,13 +156,13 @@ def test_parts_of_a_record_are_joined_across_batches(
     parts = [(body[:20], "1/3"), (body[20:30], "2/3"), (body[30:], "3/3")]
     followed = take(MirroredLogState(), values[:whole])
     for value, part in parts[:2]:
-        followed.take(value, part)
+        followed.add(value, part)
     state = stored(followed.state())
     assert state.parts == [body[:20], body[20:30]]
     for again in range(3):
         followed = MirroredLog(state)
         for value, part in parts[again:]:
-            followed.take(value, part)
+            followed.add(value, part)
         assert followed.new_events == 1
         followed = take(stored(followed.state()), values[whole + 1 :])
         assert states(followed) == expected_health[-1]

@@ -23,8 +23,8 @@ def covered(*, epochs: tuple[int | None, int | None], is_start_logged: bool) -> 
     found = RequestLogCoverage()
     for second in SERVED_S:
         if second == 9 and is_start_logged:
-            found.take(8_000, ControllerLogged(BROKER, STARTED, ""))
-        found.take(second * 1000, update_metadata(second, epochs[second >= 9]))
+            found.note(8_000, ControllerLogged(BROKER, STARTED, ""))
+        found.note(second * 1000, update_metadata(second, epochs[second >= 9]))
     return [found.covers(BROKER, second * 1000) for second in range(1, 6)]
 
 
@@ -46,7 +46,7 @@ def test_requests_of_a_running_process_are_covered(epoch: int | None) -> None:
 def test_requests_of_a_process_that_registers_again_are_covered() -> None:
     """A log with lines about starts shows that it is the same process."""
     found = RequestLogCoverage()
-    found.take(0, ControllerLogged(BROKER, STARTED, ""))
+    found.note(0, ControllerLogged(BROKER, STARTED, ""))
     for second in SERVED_S:
-        found.take(second * 1000, update_metadata(second, 71 if second < 9 else 99))
+        found.note(second * 1000, update_metadata(second, 71 if second < 9 else 99))
     assert all(found.covers(BROKER, second * 1000) for second in range(1, 6))
