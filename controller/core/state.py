@@ -205,7 +205,7 @@ class PropagatingResponse(Struct, array_like=True):
     sent by then. `has_response`: a broker has responded.
     """
 
-    answer: WaitingResponse | ElectLeadersResponse
+    response: WaitingResponse | ElectLeadersResponse
     awaited: dict[int, CommandId]
     has_response: bool = False
 

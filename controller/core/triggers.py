@@ -69,7 +69,7 @@ class LeaderAndIsrResponseReceived(
     """A broker's LeaderAndIsr response that concerns its log directories (KB 3.11.1). `asked` names
     the partitions of the request."""
 
-    answer: BrokerResponded
+    response: BrokerResponded
     asked: list[tuple[str, int]]
 
 
@@ -83,7 +83,7 @@ class TopicDeletionStopReplicaResponseReceived(
     """A broker's response to a StopReplica with deletions (KB 8.2.2). `asked` names the partitions
     of topics that are being deleted. `epoch`: the controller epoch at that time; 0: unknown."""
 
-    answer: BrokerResponded
+    response: BrokerResponded
     asked: list[tuple[str, int]]
     epoch: int = 0
 

@@ -71,7 +71,7 @@ class MetadataReader:
         """The response; None while the daemon is not controller, or fails over."""
         async with self._turn:
             term = self._term()
-            answer = _Answer(self._fold, query)
+            answer = _Response(self._fold, query)
             topics = await _in_slices(answer.topics()) if term else []
             # What was read in another term may be of two controllers.
             if not term or term != self._term():
@@ -97,7 +97,7 @@ class MetadataReader:
         return controller.term if is_complete and not controller.is_stopping else 0
 
 
-class _Answer:
+class _Response:
     """The parts of one response."""
 
     def __init__(self, fold: Fold, query: MetadataQuery) -> None:

@@ -20,7 +20,7 @@ _READS_MAX: Final = 8
 _NO_EVENT: Final = -1
 """No event of a log has this number, so these commands cannot be mistaken for the fold's."""
 
-_Answer = ZnodesRead | ChildrenRead
+_Outcome = ZnodesRead | ChildrenRead
 
 
 class SessionReads:
@@ -34,19 +34,19 @@ class SessionReads:
         self._submit = submit
         self._on_event = on_event
         self._ordinals = count()
-        self._waiting: dict[CommandId, asyncio.Future[_Answer]] = {}
+        self._waiting: dict[CommandId, asyncio.Future[_Outcome]] = {}
         self._turns = asyncio.Semaphore(_READS_MAX)
 
     async def data(self, path: str) -> bytes | None:
         """The content of a znode; None if it does not exist. Raises ZnodeUnreadable."""
-        found = await self._answer_to(ReadZnodes((path,)))
+        found = await self._outcome_of(ReadZnodes((path,)))
         if isinstance(found, ZnodesRead) and found.errors[0] in (OK, NO_NODE):
             return found.data[0]
         raise ZnodeUnreadable(path)
 
     async def children(self, path: str) -> list[str]:
         """The children of a znode; none if it does not exist. Raises ZnodeUnreadable."""
-        found = await self._answer_to(ReadChildren(path))
+        found = await self._outcome_of(ReadChildren(path))
         if isinstance(found, ChildrenRead) and found.error in (OK, NO_NODE):
             return found.children
         raise ZnodeUnreadable(path)
@@ -60,10 +60,10 @@ class SessionReads:
         except (ZnodeError, ZnodeUnreadable):
             return None
 
-    async def _answer_to(self, command: ReadZnodes | ReadChildren) -> _Answer | None:
+    async def _outcome_of(self, command: ReadZnodes | ReadChildren) -> _Outcome | None:
         """None if there is no reply in time."""
         id = CommandId(_NO_EVENT, next(self._ordinals))
-        answered: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[_Outcome] = asyncio.get_running_loop().create_future()
         async with self._turns:
             self._waiting[id] = answered
             self._submit(id, command)

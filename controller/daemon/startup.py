@@ -43,7 +43,7 @@ from controller.event_log.mirror_process import MirrorTask
 from controller.event_log.mirror_supervisor import mirrored
 from controller.fingerprint import code_version, core_fingerprint
 from controller.operator.errors import StartRefused
-from controller.operator.first_answer import FirstAnswer
+from controller.operator.first_reply import FirstReply
 from controller.operator.probes import probe_brokers, probe_zookeeper
 from controller.operator.start_checks import (
     check_authorizer,
@@ -190,7 +190,7 @@ class _StartConditions(NamedTuple):
 
 async def _check_start(settings: Settings, source: StatusSource) -> _StartConditions:
     """Check that the daemon may start. Raises StartRefused."""
-    status = await FirstAnswer(settings, "the daemon").status()
+    status = await FirstReply(settings, "the daemon").status()
     ended_session = 0
     if may_be_last_run(settings, status):
         source.role_at_start = "waiting for the end of its previous session"

@@ -58,7 +58,7 @@ class StatusSocket:
             return
         loop = asyncio.get_running_loop()
         self._server = await loop.create_unix_server(
-            lambda: _Answer(self._document), sock=bound, backlog=_BACKLOG
+            lambda: _StatusResponse(self._document), sock=bound, backlog=_BACKLOG
         )
 
     def __enter__(self) -> Self:
@@ -76,7 +76,7 @@ class StatusSocket:
                 self._path.unlink()
 
 
-class _Answer(asyncio.Protocol):
+class _StatusResponse(asyncio.Protocol):
     """Answers one client."""
 
     def __init__(self, document: Callable[[], bytes]) -> None:

@@ -10,7 +10,7 @@ from controller.brokers.security import PLAIN, BrokerSecurity
 from controller.core.releases import Release, release_of
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS
 from controller.core.values import Broker
-from controller.operator import broker_answers
+from controller.operator import asked_brokers
 
 _FIRST_BOUNDED: Final[Release] = (3, 7)
 
@@ -32,7 +32,7 @@ async def ask_brokers(
     brokers: Sequence[Broker], security: BrokerSecurity = PLAIN
 ) -> MinInsyncReplicas:
     """The responses of the brokers that can be asked. Those that do not answer are passed over."""
-    answers = await broker_answers.ask_brokers(brokers, (MIN_INSYNC_REPLICAS,), security)
+    answers = await asked_brokers.ask_brokers(brokers, (MIN_INSYNC_REPLICAS,), security)
     releases = [release_of(one.highest_versions) for one in answers if one.highest_versions]
     values = [one.settings.get(MIN_INSYNC_REPLICAS, "") for one in answers]
     return MinInsyncReplicas(

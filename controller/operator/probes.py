@@ -28,7 +28,7 @@ from controller.core.topic_configs import OF_CLUSTER, ConfigEntry
 from controller.core.values import Broker, Endpoint
 from controller.core.znodes import CLUSTER_ID, read_cluster_id
 from controller.core.znodes.acls import CLUSTER, Acl, acls_parent, read_acls
-from controller.operator.broker_answers import of_each
+from controller.operator.asked_brokers import of_each
 from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.status import (
     BrokerStatus,

@@ -10,7 +10,7 @@ from msgspec import Struct
 from controller.cli.output import print_result
 from controller.cli.setting_options import GivenSettings
 from controller.core.releases import release_of
-from controller.operator.broker_answers import BrokerAnswer, ask_brokers
+from controller.operator.asked_brokers import AskedBroker, ask_brokers
 from replay.cli.exit_status import errors_in_one_line
 from replay.cli.live_cluster import live_znodes, registered_brokers, shown
 from replay.cli.options import log_position
@@ -70,7 +70,7 @@ def _from_zookeeper(given: GivenSettings, at: str | None) -> _Report:
     return _Report(shown(connect), None, now, subject.epoch, findings_of(subject), [])
 
 
-def _settings_of(answer: BrokerAnswer) -> MigratingBroker:
+def _settings_of(answer: AskedBroker) -> MigratingBroker:
     return MigratingBroker(
         broker=answer.broker,
         release=release_of(answer.highest_versions),

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from controller.cli.output import print_result
 from controller.operator.errors import StartRefused
-from controller.operator.first_answer import FirstAnswer
+from controller.operator.first_reply import FirstReply
 from controller.operator.start_checks import check_cluster_found, require_no_error
 from controller.settings.settings import Settings
 from controller.structured_log import configure
@@ -102,7 +102,7 @@ def _run_shadow(settings: Settings, options: ShadowOptions) -> ShadowResult:
 async def _require_zookeeper(settings: Settings, stop: Sequence[int]) -> None:
     """Return when ZooKeeper has answered as the daemon requires it. Raises StartRefused,
     ReplayError."""
-    answer = FirstAnswer(settings, "the shadow")
+    answer = FirstReply(settings, "the shadow")
     waiting = asyncio.create_task(answer.status())
     while not (waiting.done() or stop):
         await asyncio.wait([waiting], timeout=_WAIT_SECONDS)

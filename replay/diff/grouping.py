@@ -9,7 +9,6 @@ from typing import Any, Final, Literal
 from msgspec import Struct, field
 
 from replay.description.choices import candidates_in_brief
-from replay.diff.answers import ANSWER, BROKER_ANSWERS, verdicts
 from replay.diff.contents import (
     DecisionDifference,
     DecisionPair,
@@ -19,6 +18,7 @@ from replay.diff.contents import (
 )
 from replay.diff.matching import MatchedDecisions, Pair, ReorderedDecision, match
 from replay.diff.messages import Decision
+from replay.diff.verdicts import BROKER_RESPONSES, RESPONSE, verdicts
 from replay.diff.version.decisions import FAILED
 
 What = Literal["changed", "missing", "new", "reordered"]
@@ -109,7 +109,7 @@ class RootDivergence(Struct):
 
 
 def _is_to_clients(kind: str) -> bool:
-    return kind.startswith(ANSWER) and kind not in BROKER_ANSWERS
+    return kind.startswith(RESPONSE) and kind not in BROKER_RESPONSES
 
 
 def divergences(base: Sequence[Decision], head: Sequence[Decision]) -> list[DecisionDivergence]:
@@ -190,7 +190,7 @@ def roots(found: Iterable[DecisionDivergence]) -> list[RootDivergence]:
             continue
         keys = [of_partition.get(name) for name in one.partitions]
         keys.append(of_event.get((one.seq, one.cause)))
-        if one.kind in _TIMERS or one.kind.startswith(ANSWER):
+        if one.kind in _TIMERS or one.kind.startswith(RESPONSE):
             keys.append(of_cause.get(one.cause))
         root = next((key for key in keys if key is not None), None)
         if root is None:

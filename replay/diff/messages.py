@@ -180,24 +180,24 @@ class FoldFailure(Struct, frozen=True, tag_field="is", tag="failed"):
     is_fault: bool = False
 
 
-Answer = Hello | Decisions | FoldProgress | FoldedLog | FoldFailure
+Response = Hello | Decisions | FoldProgress | FoldedLog | FoldFailure
 
 _encoder: Final = msgspec.msgpack.Encoder()
-_answers: Final[msgspec.msgpack.Decoder[Answer]] = msgspec.msgpack.Decoder(Answer)
+_responses: Final[msgspec.msgpack.Decoder[Response]] = msgspec.msgpack.Decoder(Response)
 _requests: Final[msgspec.msgpack.Decoder[FoldLog]] = msgspec.msgpack.Decoder(FoldLog)
 
 
-def write(stream: IO[bytes], message: Answer | FoldLog) -> None:
+def write(stream: IO[bytes], message: Response | FoldLog) -> None:
     """Write a message."""
     body = _encoder.encode(message)
     stream.write(_LENGTH.pack(len(body)) + body)
     stream.flush()
 
 
-def read_answer(stream: IO[bytes]) -> Answer | None:
+def read_response(stream: IO[bytes]) -> Response | None:
     """Read the version's next message; None at the end. Raises msgspec.DecodeError."""
     body = _read_body(stream)
-    return None if body is None else _answers.decode(body)
+    return None if body is None else _responses.decode(body)
 
 
 def read_request(stream: IO[bytes]) -> FoldLog | None:

@@ -22,7 +22,7 @@ from replay.diff.messages import (
     FoldLog,
     FoldProgress,
     Hello,
-    read_answer,
+    read_response,
     write,
 )
 from replay.diff.references import Version
@@ -107,7 +107,7 @@ class VersionProcess:
     def _hello(self) -> Hello:
         assert self._process.stdout is not None
         try:
-            hello = read_answer(self._process.stdout)
+            hello = read_response(self._process.stdout)
         except msgspec.DecodeError:
             hello = None
         if not isinstance(hello, Hello):
@@ -147,7 +147,7 @@ class VersionProcess:
         try:
             write(self._process.stdin, request)
             while True:
-                match read_answer(self._process.stdout):
+                match read_response(self._process.stdout):
                     case Decisions(decisions=decisions):
                         result.decisions += decisions
                     case FoldProgress(done=done, total=total):

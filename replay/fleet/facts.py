@@ -107,7 +107,7 @@ def _first_error(errors: Iterable[int]) -> int:
     return next(filter(None, errors), 0)
 
 
-def _error_of_answered(event: events.BrokerResponded) -> int:
+def _error_of_broker(event: events.BrokerResponded) -> int:
     if event.error or not event.partition_errors:
         return event.error
     return _first_error(map(itemgetter(2), event.partition_errors))
@@ -214,14 +214,14 @@ def _of_altered(command: AlterPartitionResponse) -> Partitions:
     )
 
 
-_Answer = AlterPartitionResponse | AlterPartitionReassignmentsResponse | ElectLeadersResponse
+_Response = AlterPartitionResponse | AlterPartitionReassignmentsResponse | ElectLeadersResponse
 
 
-def _error_of_answer(command: _Answer) -> int:
+def _error_of_response(command: _Response) -> int:
     return command.error or _first_error(one.error for one in command.partitions)
 
 
-def _of_partition_answers(
+def _of_partition_responses(
     command: AlterPartitionReassignmentsResponse | ElectLeadersResponse,
 ) -> Partitions:
     return _of_errors((one.topic, one.partition, one.error) for one in command.partitions)
@@ -239,7 +239,7 @@ EVENTS: Final[dict[type, Facts]] = {
     events.BrokerResponded: Facts(
         broker=_broker,
         partitions=lambda one: _of_errors(one.partition_errors),
-        error=_error_of_answered,
+        error=_error_of_broker,
         ordinal=_ordinal,
     ),
     events.ChannelFault: Facts(broker=_broker),
@@ -292,14 +292,14 @@ COMMANDS: Final[dict[type, Facts]] = {
     commands.ProbeBroker: Facts(broker=_broker),
     commands.LeaderAndIsrRequest: Facts(broker=_broker, partitions=_of_leader_and_isr),
     commands.StopReplicaRequest: Facts(broker=_broker, partitions=_of_stop_replica),
-    AlterPartitionResponse: Facts(partitions=_of_altered, error=_error_of_answer),
+    AlterPartitionResponse: Facts(partitions=_of_altered, error=_error_of_response),
     ControlledShutdownResponse: Facts(
         partitions=lambda one: _of_pairs(one.remaining), error=_error
     ),
     AllocateProducerIdsResponse: Facts(error=_error),
     AlterPartitionReassignmentsResponse: Facts(
-        partitions=_of_partition_answers, error=_error_of_answer
+        partitions=_of_partition_responses, error=_error_of_response
     ),
-    ElectLeadersResponse: Facts(partitions=_of_partition_answers, error=_error_of_answer),
+    ElectLeadersResponse: Facts(partitions=_of_partition_responses, error=_error_of_response),
 }
 """A command of a kind without an entry has the path of its target, if the target is a znode."""

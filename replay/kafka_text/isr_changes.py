@@ -144,7 +144,7 @@ class LogDirLines(LogObserver):
 
     def begins(self, trigger: Trigger) -> None:
         if isinstance(trigger, LeaderAndIsrResponseReceived):
-            broker = trigger.answer.broker
+            broker = trigger.response.broker
             self._offline_before = dict(self.log.context.offline_dirs.get(broker, {}))
 
     def on_outcome(self, issued: Issued, outcome: ZooKeeperOutcome) -> None:
@@ -169,7 +169,7 @@ class LogDirLines(LogObserver):
     def issues(self, issued: Issued) -> None:
         match issued.command, self.log.trigger:
             case Notice(code="replicas_in_failed_log_dir"), LeaderAndIsrResponseReceived(
-                answer=answer
+                response=answer
             ):
                 broker = answer.broker
                 now = self.log.context.offline_dirs.get(broker, {})

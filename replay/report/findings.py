@@ -44,7 +44,7 @@ def findings_of(
         *_of_controller(reading),
         *_of_outages(reading, outages),
         *_of_facts(reading),
-        *_of_answers(reading),
+        *_of_replies(reading),
         *_of_deviations(reading),
         *_of_moves(reading),
         *_of_failovers(failovers),
@@ -198,7 +198,7 @@ def _finding_at(
     )
 
 
-def _of_answers(reading: Reading) -> Iterator[ReportFinding]:
+def _of_replies(reading: Reading) -> Iterator[ReportFinding]:
     """Lost replies, and decisions that Kafka's rules do not derive."""
     lost = [one for one in reading.events if one.lost]
     if lost:

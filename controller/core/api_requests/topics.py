@@ -187,10 +187,9 @@ WaitingResponse = CreateTopicsResponse | CreatePartitionsResponse | DeleteTopics
 class WaitingRequest(Struct, array_like=True):
     """A request whose response waits for leaders of partitions, or for the deletion of topics.
 
-    `answer` is the response when everything is done. Finished items are removed from the end of the
-    lists.
+    `response`: when everything is done. Finished items are removed from the end of the lists.
     """
 
-    answer: WaitingResponse
+    response: WaitingResponse
     leaderless: list[tuple[str, int]]
     undeleted: list[str]

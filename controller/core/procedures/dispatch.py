@@ -132,11 +132,11 @@ async def _run_procedure(controller: Controller, trigger: Trigger) -> None:
             await process_isr_changes(controller)
         case LogDirEventNotification():
             await process_log_dir_events(controller)
-        case LeaderAndIsrResponseReceived(answer=answer, asked=asked):
+        case LeaderAndIsrResponseReceived(response=answer, asked=asked):
             await process_leader_and_isr_response(controller, answer, asked)
         case TopicDeletion():
             await process_topic_deletion(controller)
-        case TopicDeletionStopReplicaResponseReceived(answer=answer, asked=asked, epoch=epoch):
+        case TopicDeletionStopReplicaResponseReceived(response=answer, asked=asked, epoch=epoch):
             if not is_of_an_earlier_term(controller, epoch):
                 await process_stop_replica_response(controller, answer, asked)
         case ZkPartitionReassignment(created=created):

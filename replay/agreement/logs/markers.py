@@ -267,7 +267,7 @@ def matches(one: LogMarker, trigger: Trigger) -> bool:
         case "PartitionModifications", PartitionModifications(topic=topic):
             return topic in one.topics
         case "TopicDeletionStopReplicaResponseReceived", (
-            TopicDeletionStopReplicaResponseReceived(answer=answer)
+            TopicDeletionStopReplicaResponseReceived(response=answer)
         ):
             return answer.broker in one.brokers
         case "PartitionReassignmentIsrChange", PartitionReassignmentIsrChange():

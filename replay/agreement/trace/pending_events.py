@@ -374,7 +374,7 @@ class PendingEvents(Checkpointed):
         if not isinstance(trigger, TopicDeletionStopReplicaResponseReceived):
             return False
         context = self._controller.context
-        asked = {(trigger.answer.broker, topic, number) for topic, number in trigger.asked}
+        asked = {(trigger.response.broker, topic, number) for topic, number in trigger.asked}
 
         def is_deleted(broker: int, partition: Partition) -> bool:
             state = partition.replica_states.get(broker)

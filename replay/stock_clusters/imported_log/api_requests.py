@@ -104,7 +104,7 @@ _Decoded = _AlterPartition | _BrokerRequest | _Reassignments | _ElectLeaders | _
 
 
 class StockApi(Struct, frozen=True, kw_only=True):
-    """What the logs of a stock cluster show of an API whose requests are controller events.
+    """An API whose requests are events of a stock controller, as the logs of the cluster show it.
 
     - `names`: the API's names in request logs of all releases. `layout`: its requests there.
     - `line`: the level at which the event writes a line to controller.log; "" if it writes none.

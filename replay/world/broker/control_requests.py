@@ -32,7 +32,7 @@ _FIRST_WITH_LEADER_EPOCHS: Final = 3
 _NO_TOPIC_ID: Final = bytes(16)
 
 
-class Answer(NamedTuple):
+class RequestErrors(NamedTuple):
     """The error of the whole request, and the partition errors that are not zero."""
 
     error: int
@@ -93,7 +93,9 @@ class Replicas:
 
     # Requests
 
-    def answer(self, request: BrokerRequest, failing: Collection[PartitionError] = ()) -> Answer:
+    def answer(
+        self, request: BrokerRequest, failing: Collection[PartitionError] = ()
+    ) -> RequestErrors:
         """Carry out a request, except for partitions in `failing`, which get that error."""
         stale = self._staleness(request)
         errors: list[PartitionError] = []
@@ -109,7 +111,7 @@ class Replicas:
         self._context.observer.applied_control_request(
             self._context.process, request, stale, errors
         )
-        return Answer(stale, errors)
+        return RequestErrors(stale, errors)
 
     def _staleness(self, request: BrokerRequest) -> int:
         """The request's error (KB 12.4.1). Without an error its controller epoch is adopted."""

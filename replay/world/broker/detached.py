@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from controller.core.commands import BrokerRequest
 from replay.world.broker.context import BrokerContext
-from replay.world.broker.control_requests import Answer, Replicas
+from replay.world.broker.control_requests import Replicas, RequestErrors
 from replay.world.broker.disk import Disk
 from replay.world.broker.partition import Partition, PendingIsr
 from replay.world.broker.settings import BrokerSettings
@@ -47,7 +47,7 @@ class DetachedBroker:
             self._replicas, self._context = self._start()
             self._context.epoch = epoch
 
-    def answer(self, request: BrokerRequest, failing: Collection[PartitionError]) -> Answer:
+    def answer(self, request: BrokerRequest, failing: Collection[PartitionError]) -> RequestErrors:
         """Carry out a request, except for partitions in `failing`, which get that error."""
         return self._replicas.answer(request, failing)
 

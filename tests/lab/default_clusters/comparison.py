@@ -2,7 +2,7 @@
 
     python -m tests.lab.default_clusters.comparison
 
-writes the table of answers into docs/endpoint-answers.md.
+writes the table of answers into docs/endpoint-responses.md.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ from tools.bench.zookeeper_reads import client_of
 from tools.lab import Lab
 from tools.lab.cluster_view import until
 
-PAGE = Path(__file__).parents[3] / "docs" / "endpoint-answers.md"
+PAGE = Path(__file__).parents[3] / "docs" / "endpoint-responses.md"
 BEGIN = "<!-- The table is written by python -m tests.lab.default_clusters.comparison -->\n"
 END = "<!-- end of the table -->\n"
 _BY_ANY_RULES = {

@@ -1,4 +1,4 @@
-"""refold answers as a stock controller does, and as docs/endpoint-answers.md says."""
+"""refold answers as a stock controller does, and as docs/endpoint-responses.md says."""
 
 import asyncio
 from pathlib import Path
@@ -38,5 +38,5 @@ async def test_page_lists_the_answers_that_deviations_change(
     found = unexplained(stock, refold, "refold")
     assert not found, report(found)
     assert table(stock, refold) in PAGE.read_text(), (
-        "write docs/endpoint-answers.md again: python -m tests.lab.default_clusters.comparison"
+        "write docs/endpoint-responses.md again: python -m tests.lab.default_clusters.comparison"
     )

@@ -2,7 +2,7 @@
 
     python -m tests.lab.secured.comparison
 
-writes the table into docs/security-answers.md.
+writes the table into docs/security-responses.md.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from tests.lab.secured.secured_endpoint import (
 from tools.lab.ports import HOST
 from tools.lab.secured import BROKER_PASSWORD, LISTENER, USER
 
-PAGE: Final = Path(__file__).parents[3] / "docs" / "security-answers.md"
+PAGE: Final = Path(__file__).parents[3] / "docs" / "security-responses.md"
 BEGIN: Final = "<!-- The table is written by python -m tests.lab.secured.comparison -->\n"
 CLOSED: Final = "connection closed"
 NOT_SENT: Final = "answers"

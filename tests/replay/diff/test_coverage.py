@@ -50,7 +50,7 @@ UNCOVERED = [
     "changed and never executed: procedures/elections/rebalance.py:process_rebalance",
 ]
 ONE_SIDED = (
-    "changed and never evaluated: procedures/elections/alter_partition.py:judge, line 173: "
+    "changed and never evaluated: procedures/elections/alter_partition.py:judge, line 175: "
     "len(proposed.isr) > 2"
 )
 UNDISTINGUISHED = (
@@ -186,7 +186,7 @@ def test_markdown_and_github_have_the_changes_that_no_log_executes(
     lines = capsys.readouterr().out.splitlines()
     file = "file=controller/core/procedures/elections/rebalance.py"
     assert f"::warning {file},title=refold diff::{UNCOVERED[1]}" in lines
-    file = "file=controller/core/procedures/elections/alter_partition.py,line=173"
+    file = "file=controller/core/procedures/elections/alter_partition.py,line=175"
     assert f"::warning {file},title=refold diff::{ONE_SIDED}" in lines
     file = "file=controller/core/election.py,line=83"
     assert f"::notice {file},title=refold diff::{UNDISTINGUISHED}" in lines

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tools.pages import PAGES, ROOT
-from tools.pages.marked import with_part
+from tools.pages.marked import with_parts
 
 
 # For a page with examples, each of their commands runs in a separate process.
@@ -18,4 +18,4 @@ def test_page_is_up_to_date(name: str) -> None:
 def test_written_part_replaces_only_itself(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("a\n<!-- x: y -->\nold\n<!-- end of x -->\nb\n", encoding="utf-8")
-    assert with_part(page, "x", "new") == "a\n<!-- x: y -->\n\nnew\n\n<!-- end of x -->\nb\n"
+    assert with_parts(page, {"x": "new"}) == "a\n<!-- x: y -->\n\nnew\n\n<!-- end of x -->\nb\n"

@@ -60,9 +60,9 @@ def respond_when_done(controller: Controller, waiting: WaitingRequest, rule: str
 
     At the limit, the oldest waiting request times out.
     """
-    context, request = controller.context, waiting.answer.request
+    context, request = controller.context, waiting.response.request
     if not waiting.leaderless and not waiting.undeleted:
-        send_response(controller, waiting.answer, rule)
+        send_response(controller, waiting.response, rule)
     elif timer_of(request) in controller.timed:
         context.waiting[request] = waiting
         controller.issue(DelayResponse(request), Reason(rule))
@@ -71,7 +71,7 @@ def respond_when_done(controller: Controller, waiting: WaitingRequest, rule: str
             send_response(controller, _incomplete(context, longest), "too many requests wait")
     else:
         late = [topic for topic, _ in waiting.leaderless] + waiting.undeleted
-        send_response(controller, _timed_out_response(waiting.answer, late), rule)
+        send_response(controller, _timed_out_response(waiting.response, late), rule)
 
 
 def respond_to_completed(controller: Controller) -> None:
@@ -88,8 +88,8 @@ def respond_to_completed(controller: Controller) -> None:
         _respond_if_propagated(controller, pending)
     done = [one for one in context.waiting.values() if _is_done(context, one)]
     for waiting in done:
-        del context.waiting[waiting.answer.request]
-        respond_when_propagated(controller, waiting.answer, _ANNOUNCED)
+        del context.waiting[waiting.response.request]
+        respond_when_propagated(controller, waiting.response, _ANNOUNCED)
 
 
 def _is_done(context: ControllerContext, waiting: WaitingRequest) -> bool:
@@ -144,7 +144,7 @@ def _note_response(controller: Controller, response: BrokerResponded) -> None:
         del pending.awaited[broker]
         if pending.awaited and not pending.has_response:
             pending.has_response = True
-            timer = _response_timer(pending.answer.request)
+            timer = _response_timer(pending.response.request)
             controller.issue(StartTimer(timer, _NEXT_RESPONSES_MS), Reason(_ANNOUNCED))
         _respond_if_propagated(controller, pending)
 
@@ -155,7 +155,7 @@ def _response_timer(request: int) -> str:
 
 def _respond_if_propagated(controller: Controller, pending: PropagatingResponse) -> None:
     if not pending.awaited:
-        _conclude(controller, pending, pending.answer, _ANNOUNCED)
+        _conclude(controller, pending, pending.response, _ANNOUNCED)
 
 
 def _conclude(
@@ -172,7 +172,7 @@ def _stop_waiting_for_brokers(controller: Controller, pending: PropagatingRespon
     """One broker has known the outcome for a while: stop waiting for the others, for all
     requests."""
     controller.context.unresponsive.update(dict.fromkeys(pending.awaited))
-    _conclude(controller, pending, pending.answer, "a broker is silent")
+    _conclude(controller, pending, pending.response, "a broker is silent")
 
 
 # Time-outs --------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def time_out(controller: Controller, timer: str) -> None:
     """
     context = controller.context
     for pending in context.propagating.values():
-        if timer == _response_timer(pending.answer.request):
+        if timer == _response_timer(pending.response.request):
             _stop_waiting_for_brokers(controller, pending)
             return
     number = controller.timed.pop(timer, None)
@@ -197,7 +197,7 @@ def time_out(controller: Controller, timer: str) -> None:
         send_response(controller, _incomplete(context, waiting), _RULE)
     elif number in context.propagating:
         pending = context.propagating[number]
-        answer = pending.answer
+        answer = pending.response
         response = answer if pending.has_response else _unpropagated_response(answer)
         _conclude(controller, pending, response, _RULE)
     else:
@@ -222,14 +222,14 @@ def abandon_waiting(controller: Controller) -> None:
     for waiting in context.waiting.values():
         send_response(controller, _incomplete(context, waiting), "the term is over")
     for pending in list(context.propagating.values()):
-        _conclude(controller, pending, pending.answer, "the term is over")
+        _conclude(controller, pending, pending.response, "the term is over")
 
 
 def _incomplete(context: ControllerContext, waiting: WaitingRequest) -> WaitingResponse:
     """The response that names the topics that are not done by now."""
     leaderless = [one[0] for one in waiting.leaderless if not context.is_led(*one)]
     undeleted = [one for one in waiting.undeleted if context.is_in_metadata(one)]
-    return _timed_out_response(waiting.answer, leaderless + undeleted)
+    return _timed_out_response(waiting.response, leaderless + undeleted)
 
 
 def _unpropagated_response(

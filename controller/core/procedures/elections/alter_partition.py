@@ -44,7 +44,7 @@ async def process_alter_partition(
     batch.add_update_metadata(controller.context.brokers, proposals)
     controller.send(batch)
     answers = [
-        _answer(request.version, topic, partition, one, verdicts)
+        _altered(request.version, topic, partition, one, verdicts)
         for (topic, partition), one in zip(named, request.partitions, strict=True)
     ]
     controller.issue(
@@ -215,7 +215,7 @@ async def _write(
             verdicts[partition] = error_codes.UNKNOWN_SERVER_ERROR
 
 
-def _answer(
+def _altered(
     version: int,
     topic: Topic | None,
     partition: Partition | None,

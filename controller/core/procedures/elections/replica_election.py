@@ -46,7 +46,7 @@ async def process_elect_leaders(controller: Controller, request: ElectLeadersRec
         if number:
             await pause(controller)
         results |= await change_partitions(controller, part, PartitionState.ONLINE, rule, strategy)
-    answered = [_answer(one, results, request.election) for one in verdicts.values()]
+    answered = [_result(one, results, request.election) for one in verdicts.values()]
     if request.partitions is None:
         answered = [one for one in answered if one.error != error_codes.ELECTION_NOT_NEEDED]
     answer = ElectLeadersResponse(request.request, error_codes.NONE, tuple(answered))
@@ -93,7 +93,7 @@ def _unavailable(election: str) -> int:
     return error_codes.ELIGIBLE_LEADERS_NOT_AVAILABLE
 
 
-def _answer(
+def _result(
     verdict: Partition | PartitionResult, results: Results, election: str
 ) -> PartitionResult:
     """Kafka's message (PartitionStateMachine.logFailedStateChange); the notice has the reason."""

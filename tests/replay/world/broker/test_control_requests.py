@@ -14,7 +14,7 @@ from controller.core.commands import (
     UpdateMetadataRequest,
 )
 from controller.core.values import Assignment, LeaderAndIsr
-from replay.world.broker.control_requests import Answer
+from replay.world.broker.control_requests import RequestErrors
 from replay.world.broker.detached import DetachedBroker
 from replay.world.broker.messages import NOT_LEADER_OR_FOLLOWER
 from tests.replay.world.broker.manual_cluster import T1, ManualCluster
@@ -76,7 +76,7 @@ def test_errors_of_leader_and_isr_have_the_topic_id() -> None:
     broker = running()
     broker.answer(leader_and_isr(3), ())
     again = broker.answer(leader_and_isr(3), ())
-    assert again == Answer(codes.NONE, [(ID.hex(), 0, codes.STALE_CONTROLLER_EPOCH)])
+    assert again == RequestErrors(codes.NONE, [(ID.hex(), 0, codes.STALE_CONTROLLER_EPOCH)])
 
 
 def test_broker_that_is_not_a_replica_refuses_the_partition() -> None:
@@ -167,11 +167,11 @@ def test_unknown_partition_is_deleted_without_an_error() -> None:
 def test_partition_that_fails_is_not_changed() -> None:
     broker = running()
     failing = [(ID.hex(), 0, codes.KAFKA_STORAGE_ERROR)]
-    assert broker.answer(leader_and_isr(3), failing) == Answer(codes.NONE, failing)
+    assert broker.answer(leader_and_isr(3), failing) == RequestErrors(codes.NONE, failing)
     assert broker.logs == {}
     broker.answer(leader_and_isr(3), ())
     named = [("t", 0, codes.KAFKA_STORAGE_ERROR)]
-    assert broker.answer(stop_replica(-2, delete=True), named) == Answer(codes.NONE, named)
+    assert broker.answer(stop_replica(-2, delete=True), named) == RequestErrors(codes.NONE, named)
     assert broker.logs == {T0: ID}
 
 
@@ -190,9 +190,9 @@ def test_request_of_an_older_controller_is_refused() -> None:
     broker.answer(leader_and_isr(3, controller_epoch=6), ())
     stale = codes.STALE_CONTROLLER_EPOCH
     refused = broker.answer(leader_and_isr(4, controller_epoch=5), ())
-    assert refused == Answer(stale, [(ID.hex(), 0, stale)])
-    assert broker.answer(stop_replica(-2, delete=True), ()) == Answer(stale, [])
-    assert broker.answer(update_metadata(1), ()) == Answer(stale, [])
+    assert refused == RequestErrors(stale, [(ID.hex(), 0, stale)])
+    assert broker.answer(stop_replica(-2, delete=True), ()) == RequestErrors(stale, [])
+    assert broker.answer(update_metadata(1), ()) == RequestErrors(stale, [])
     assert (broker.logs, broker.metadata) == ({T0: ID}, {})
 
 
@@ -202,9 +202,9 @@ def test_request_to_an_earlier_registration_is_refused() -> None:
     broker.run(RUN + 1)
     stale = codes.STALE_BROKER_EPOCH
     refused = broker.answer(leader_and_isr(4, controller_epoch=9), ())
-    assert refused == Answer(stale, [(ID.hex(), 0, stale)])
-    assert broker.answer(stop_replica(-2, delete=True), ()) == Answer(stale, [])
-    assert broker.answer(update_metadata(1), ()) == Answer(stale, [])
+    assert refused == RequestErrors(stale, [(ID.hex(), 0, stale)])
+    assert broker.answer(stop_replica(-2, delete=True), ()) == RequestErrors(stale, [])
+    assert broker.answer(update_metadata(1), ()) == RequestErrors(stale, [])
     assert broker.logs == {T0: ID}
     # The controller epoch of a refused request is not adopted.
     request = leader_and_isr(4, controller_epoch=5, broker_epoch=RUN + 1)

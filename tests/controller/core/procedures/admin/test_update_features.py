@@ -10,6 +10,7 @@ from controller.core.api_requests.features import (
     UpdateFeaturesResponse,
 )
 from controller.core.api_requests.topics import TopicResult
+from controller.core.deviations import Deviation
 from controller.core.fold_observer import FoldObserver
 from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.endpoint import call, next_request
@@ -190,12 +191,21 @@ def test_validate_only_changes_nothing_by_refolds_rule(rules: str, after: bytes)
     assert cluster.data(znodes.FEATURE) == after
 
 
-def test_refused_update_is_no_deviation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would change nothing without validate_only either."""
-    found: list[str] = []
-    monkeypatch.setattr(FoldObserver, "deviates", lambda *given: found.append(given[1].name))
+class Deviations(FoldObserver):
+    """The names of the deviations that were observed."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def deviates(self, deviation: Deviation, subject: str) -> None:
+        self.found.append(deviation.name)
+
+
+def test_refused_update_is_no_deviation() -> None:
+    """The update would change nothing without validate_only either."""
     cluster = Cluster(1).start()
+    observer = cluster.fold.controller.observer = Deviations()
     cluster.put(znodes.FEATURE, TWO)
     [one] = update(cluster, ("unknown", 0, SAFE), validate_only=True).features
     assert one.error != codes.NONE
-    assert found == []
+    assert observer.found == []

@@ -10,10 +10,11 @@ from replay.description.phrases import first_few
 from replay.diff.messages import Decision
 from replay.names import partition_name
 
-ANSWER: Final = "answer_"
+RESPONSE: Final = "answer_"
 """The prefix of the kinds of responses. The rest is the name of the API."""
-BROKER_ANSWERS: Final = tuple(
-    f"{ANSWER}{api}" for api in ("alter_partition", "controlled_shutdown", "allocate_producer_ids")
+BROKER_RESPONSES: Final = tuple(
+    f"{RESPONSE}{api}"
+    for api in ("alter_partition", "controlled_shutdown", "allocate_producer_ids")
 )
 """The kinds of responses to brokers; the others are to admin clients."""
 _WHOLE: Final = ""
@@ -23,7 +24,7 @@ _WHOLE: Final = ""
 def verdicts(base: Decision, head: Decision) -> Iterator[str]:
     """One sentence for the parts of a request that head accepts and base refuses, or the reverse.
     `base` and `head` are the responses to the same request."""
-    if not base.kind.startswith(ANSWER):
+    if not base.kind.startswith(RESPONSE):
         return
     of_base, of_head = dict(_errors(base.content)), dict(_errors(head.content))
     names: dict[tuple[bool, int], list[str]] = defaultdict(list)
@@ -34,7 +35,7 @@ def verdicts(base: Decision, head: Decision) -> Iterator[str]:
         if (before == NONE) != (after == NONE):
             names[after == NONE, before or after].append(name)
     for (is_accepted, error), parts in names.items():
-        request = base.kind.removeprefix(ANSWER)
+        request = base.kind.removeprefix(RESPONSE)
         if _WHOLE not in parts:
             request += f" {first_few(parts, ', ')}"
         yield f"head {_outcome_text(is_accepted, error)}: {request} ({error_name(error)})"

@@ -3,7 +3,7 @@
 from kio.schema.errors import ErrorCode
 
 from controller.core.values import Broker, Endpoint
-from controller.operator.broker_answers import ask_brokers
+from controller.operator.asked_brokers import ask_brokers
 from tests.scripted_broker import ScriptedBroker, with_settings
 
 

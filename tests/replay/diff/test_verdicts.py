@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controller.core import error_codes
-from replay.diff.answers import verdicts
+from replay.diff.verdicts import verdicts
 from tests.replay.diff.samples import decision
 
 EXISTS = error_codes.TOPIC_ALREADY_EXISTS

@@ -1,4 +1,4 @@
-"""The rights of each kind of principal are as expected, and as docs/security-answers.md says."""
+"""The rights of each kind of principal are as expected, and as docs/security-responses.md says."""
 
 from pathlib import Path
 
@@ -55,9 +55,9 @@ def test_page_has_the_expected_answers() -> None:
 
 @pytest.mark.lab
 @pytest.mark.timeout(400)
-async def test_answers_by_principal_are_those_of_the_page(tmp_path: Path) -> None:
+async def test_responses_by_principal_are_those_of_the_page(tmp_path: Path) -> None:
     found = await run(tmp_path)
     assert unexpected(found) == []
     assert table(found) in PAGE.read_text(), (
-        "write docs/security-answers.md again: python -m tests.lab.secured.comparison"
+        "write docs/security-responses.md again: python -m tests.lab.secured.comparison"
     )

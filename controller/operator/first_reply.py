@@ -17,7 +17,7 @@ _PAUSE_SECONDS_MAX: Final = 30.0
 logger = logging.getLogger(__name__)
 
 
-class FirstAnswer:
+class FirstReply:
     """`fault` is why ZooKeeper has not answered so far, empty at first."""
 
     def __init__(self, settings: Settings, process: str) -> None:
