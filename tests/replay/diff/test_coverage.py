@@ -158,7 +158,7 @@ def test_json_has_the_changes_that_no_log_executes(
             "file": "procedures/elections/alter_partition.py",
             "name": "judge",
             "side": "head",
-            "line": 173,
+            "line": 175,
             "condition": "len(proposed.isr) > 2",
             "outcome": "never evaluated",
         }
