@@ -141,7 +141,7 @@ class DaemonStatus(Struct, frozen=True):
         """The role. A daemon that runs without --standby is no standby: it only waits for the role,
         or for a session."""
         is_cold = self.role == "standby" and self.is_standby is False
-        return "not controller (runs without --standby)" if is_cold else self.role
+        return "not controller, runs without --standby" if is_cold else self.role
 
 
 def sockets_at(path: Path) -> list[Path]:

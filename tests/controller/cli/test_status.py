@@ -110,7 +110,7 @@ async def test_active_daemon_without_standbys_says_whether_it_knows(folder: Path
 @pytest.mark.parametrize(
     ("is_standby", "line"),
     [
-        (False, "role: not controller (runs without --standby)\n"),
+        (False, "role: not controller, runs without --standby\n"),
         (True, "role: standby\n"),
         (None, "role: standby\n"),
     ],

@@ -305,7 +305,7 @@ async def test_daemon_whose_session_is_over_shows_the_last_state_of_its_term(fol
     assert second.startswith("process 4711 (standby), after event 145")
     connected = structs.replace(lost, zookeeper=CONNECTED, is_standby=False)
     status, output = await asked(folder, connected)
-    expected = "process 4711 is not controller (runs without --standby), and its log does not show"
+    expected = "process 4711 is not controller, runs without --standby, and its log does not show"
     assert (status, expected in output) == (2, True)
 
 
