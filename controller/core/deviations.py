@@ -31,9 +31,9 @@ DAEMON_ID_REPAIRED: Final = Deviation(
     name="daemon-id-repaired",
     defect="When a broker creates a topic automatically, it may place a replica on the daemon's "
     "id, which holds no logs.",
-    rule="Another live broker takes its place before the partition gets a state. A partition with "
-    "a state gets its known replicas back. If an ISR contains the id at a take-over, a leader is "
-    "elected without it. An ISR does not shrink to the id alone.",
+    rule="Another live broker takes the place of the daemon's id before the partition gets a "
+    "state. A partition with a state gets its known replicas back. If an ISR contains the id at a "
+    "take-over, a leader is elected without it. An ISR does not shrink to the id alone.",
     source="docs/observations.md#the-controller-role; docs/design.md#daemons-id",
     always=True,
 )
@@ -59,7 +59,7 @@ EVERY_WRITE_GUARDED: Final = Deviation(
     name="every-write-guarded",
     defect="Kafka writes /feature without a check of the controller epoch, so a deposed "
     "controller can overwrite it.",
-    rule="The write checks /controller_epoch, as all others do.",
+    rule="The write of /feature checks /controller_epoch, as all others do.",
     source="KB 1.3, KB 18 point 15",
     always=True,
 )
@@ -67,7 +67,7 @@ UNREADABLE_SKIPPED: Final = Deviation(
     name="unreadable-skipped",
     defect="If one broker registration cannot be read, Kafka drops the whole controller event or "
     "gives up the failover.",
-    rule="Log the path, skip the znode, and continue.",
+    rule="A registration that cannot be read is logged and skipped.",
     source="KB 1.2.3, KB 3.1.5",
     always=True,
 )
@@ -76,7 +76,7 @@ STATE_ADOPTED: Final = Deviation(
     name="state-adopted",
     defect="If a topic could not be read before and its partition already has a state znode, the "
     "partition has no leader until the next failover.",
-    rule="The stored state is used, and a leader is elected from it.",
+    rule="A state znode that exists already is used, and a leader is elected from it.",
     source="KB 4.3.4",
 )
 FAILOVER_BACK_OFF: Final = Deviation(
@@ -108,39 +108,40 @@ REQUEST_CHANGES_SEEN: Final = Deviation(
     defect="Changes of /admin/reassign_partitions after its creation are ignored. An entry with a "
     "duplicate replica is never removed. After an operator deletes the znode, the next request is "
     "not noticed. The znode stays, and no further request is handled.",
-    rule="A change of the znode is handled like its creation. The remaining entries are written "
-    "back with the version that was read.",
+    rule="A change of /admin/reassign_partitions is handled like its creation. The remaining "
+    "entries are written back with the version that was read.",
     source="race R22 (KAFKA-9478), KB 7.2 step 6, KB 7.6.3",
 )
 UNREADABLE_REQUEST_KEPT: Final = Deviation(
     name="unreadable-request-kept",
     defect="A reassignment request that cannot be read is ignored, and deleted when the next "
     "reassignment completes.",
-    rule="The request is logged and kept until an operator repairs or deletes it.",
+    rule="A reassignment request that cannot be read is logged, and kept until an operator "
+    "repairs or deletes it.",
     source="OB-03, KB 7.6.2",
 )
 TOPIC_ID_RESTORED: Final = Deviation(
     name="topic-id-restored",
     defect="A tool that does not know topic ids writes a topic's znode without the id. The next "
     "controller draws another id, and brokers reject the requests for that topic.",
-    rule="The controller writes the known id into the znode again.",
+    rule="The controller writes the known id into the topic's znode again.",
     source="race R29 (KAFKA-14190), KB 3.6.1, KB 6.3 step 4",
 )
 ADDED_PARTITIONS_KEPT: Final = Deviation(
     name="added-partitions-kept",
     defect="Kafka writes a topic's znode without its version. If a tool adds partitions by writing "
     "the znode at the same moment, as kafka-topics --zookeeper does, the partitions are lost.",
-    rule="The controller writes the znode with the version that it last read. If another client "
-    "has written the znode since, the controller reads it again, creates the added partitions as "
-    "a topic change does, and writes its assignments together with theirs.",
+    rule="The controller writes a topic's znode with the version that it last read. If another "
+    "client has written the znode since, the controller reads it again, creates the added "
+    "partitions as a topic change does, and writes its assignments together with theirs.",
     source="KB 1.3, KB 3.6.1, KB 7.7 U1, KB 7.7 B6",
 )
 EMPTY_TARGET_REFUSED: Final = Deviation(
     name="empty-target-refused",
     defect="A reassignment to an empty replica list leaves an assignment that makes every later "
     "failover fail.",
-    rule="The request is rejected. If the controller finds a request that is half done, it "
-    "cancels the reassignment.",
+    rule="A reassignment to an empty replica list is rejected. If the controller finds a request "
+    "that is half done, it cancels the reassignment.",
     source="OB-04, KB 7.9.5",
 )
 LEADERLESS_REPORTED: Final = Deviation(
@@ -148,7 +149,8 @@ LEADERLESS_REPORTED: Final = Deviation(
     defect="If an election is requested for a partition that never had a leader, the whole "
     "request fails. An API client gets no response. A request in ZooKeeper stays, and makes every "
     "later failover fail.",
-    rule="The answer for that partition says that no leader is available; the others are elected.",
+    rule="The response for a partition that never had a leader says that no leader is available; "
+    "the others are elected.",
     source="OB-05, OB-12, KB 3.9 step 5",
 )
 LEADER_MOVED_FIRST: Final = Deviation(
@@ -157,9 +159,10 @@ LEADER_MOVED_FIRST: Final = Deviation(
     "replaced or cancelled, Kafka removes it. The partition then stays online without a leader. "
     "If the controller fails in between, the replica stays leader or in sync outside of the "
     "assignment.",
-    rule="Another replica in sync becomes leader first; if that replica is not online, the "
-    "controller waits for it. The assignment is stored when the replica is removed. If no other "
-    "replica is in sync, the request is rejected, as by Kafka's KRaft controller.",
+    rule="Before a reassignment removes the leader, another replica in sync becomes leader; if "
+    "that replica is not online, the controller waits for it. The assignment is stored when the "
+    "replica is removed. If no other replica is in sync, the request is rejected, as by Kafka's "
+    "KRaft controller.",
     source="race R24 (KAFKA-14808), OB-06, KB 7.8.4",
 )
 RESUME_ERRORS_REPORTED: Final = Deviation(
@@ -167,7 +170,8 @@ RESUME_ERRORS_REPORTED: Final = Deviation(
     defect="If a partition has no state yet or its state cannot be read, its reassignment cannot "
     "be resumed. Then every later failover fails, and the handling of a broker's start stops "
     "early.",
-    rule="The reassignment is logged and left unchanged, and the others continue.",
+    rule="A reassignment that cannot be resumed is logged and left unchanged, and the others "
+    "continue.",
     source="KB 6.2, KB 7.7 A1, race R23 (KAFKA-8249)",
 )
 DELETION_ENDS_REASSIGNMENT: Final = Deviation(
@@ -184,7 +188,7 @@ DELETION_MARK_ENDS: Final = Deviation(
     defect="If a deletion had to wait because a broker died after it had deleted its replicas, "
     "the deleted topic stays marked as waiting. A later topic of that name is not deleted until "
     "one of its brokers restarts.",
-    rule="The mark is removed with the topic.",
+    rule="The mark of a deletion that had to wait is removed with the topic.",
     source="KB 2.2.2, KB 2.2.9, KB 8.6",
 )
 NEW_TOPICS_DELETED: Final = Deviation(
@@ -202,7 +206,8 @@ DELETION_NEEDS_NO_STATE: Final = Deviation(
     "never loaded because its reassignment failed half way. Then the broker is not asked to "
     "delete the log until the next failover. A new replica on a broker that is not alive may not "
     "become ineligible for deletion, and stays new.",
-    rule="The replica goes offline anyway, and is deleted.",
+    rule="A replica of a topic that is being deleted goes offline also without a state, and is "
+    "deleted.",
     source="KB 5.2.5, SU-22",
 )
 DELETIONS_OF_THIS_TERM: Final = Deviation(
@@ -221,15 +226,16 @@ ISR_BY_LEADER: Final = Deviation(
     defect="Kafka accepts AlterPartition from a follower and makes it the leader without a new "
     "leader epoch. It also accepts an ISR without the leader, or with brokers outside the "
     "assignment.",
-    rule="All of these are answered with INVALID_REQUEST, as by Kafka's KRaft controller.",
+    rule="An ISR that a follower asks for, that lacks the leader, or that has other brokers than "
+    "the replicas is answered with INVALID_REQUEST, as by Kafka's KRaft controller.",
     source="OB-13, race R18, KB 11.2",
 )
 RESIGNS_WHEN_FENCED: Final = Deviation(
     name="resigns-when-fenced",
     defect="If another process changes /controller_epoch, the controller stays active with the "
     "old epoch, and all its later writes fail.",
-    rule="The daemon resigns and takes the role again, with an epoch above its own and the stored "
-    "one.",
+    rule="If another process changes /controller_epoch, the daemon resigns and takes the role "
+    "again, with an epoch above its own and the stored one.",
     source="OB-15, KB 13.3.1",
 )
 BATCH_BEGINS_EMPTY: Final = Deviation(
@@ -244,21 +250,22 @@ EMPTY_ASSIGNMENT_REFUSED: Final = Deviation(
     name="empty-assignment-refused",
     defect="CreateTopics with an assignment without brokers creates partitions without replicas, "
     "and from then on the automatic leader rebalance fails.",
-    rule="The request is answered with INVALID_REPLICA_ASSIGNMENT, as by Kafka's KRaft controller.",
+    rule="CreateTopics with an assignment without brokers is answered with "
+    "INVALID_REPLICA_ASSIGNMENT, as by Kafka's KRaft controller.",
     source="AdminZkClient.validateTopicCreate, KafkaController.checkAndTriggerAutoLeaderRebalance",
 )
 VALIDATE_ONLY_CHANGES_NOTHING: Final = Deviation(
     name="validate-only-changes-nothing",
     defect="UpdateFeatures with validateOnly (kafka-features --dry-run) changes the features.",
-    rule="The response is the same, and nothing is written.",
+    rule="UpdateFeatures with validateOnly writes nothing; the response is the same.",
     source="KafkaController.processFeatureUpdatesWithActiveController, KB 11.9.2",
 )
 CREATIONS_TOGETHER: Final = Deviation(
     name="creations-together",
     defect="CreateTopics requests that arrive together are written one by one, each with its own "
     "round trips. Of many requests, the last ones time out.",
-    rule="Consecutive waiting requests without a common topic are validated in their order and "
-    "written together. Each gets its own response.",
+    rule="Consecutive waiting CreateTopics requests without a common topic are validated in "
+    "their order and written together. Each gets its own response.",
     source="docs/design.md#kafkas-rules-and-better-ones; ZkAdminManager.createTopics",
 )
 LONG_WORK_INTERRUPTED: Final = Deviation(
@@ -276,8 +283,8 @@ REASSIGNMENTS_TOGETHER: Final = Deviation(
     name="reassignments-together",
     defect="Reassignments that begin or complete together are processed one by one. Each needs "
     "its own round trips to ZooKeeper and its own requests to every broker.",
-    rule="Up to 100 of them are read, written and sent together, in the order of the steps of "
-    "one. A failover does not increase the leader epoch of a reassignment if its own requests "
+    rule="Up to 100 reassignments are read, written and sent together, in the order of the steps "
+    "of one. A failover does not increase the leader epoch of a reassignment if its own requests "
     "reach all brokers concerned.",
     source="KB 7.4, KB 7.7; docs/observations.md#performance",
 )
@@ -317,8 +324,8 @@ ADDED_WITHOUT_STATE: Final = Deviation(
     defect="A reassignment of a partition that has no state yet, because no replica has ever been "
     "live, leaves the added replicas without a state in the controller. When they start, they "
     "join the ISR. A later reassignment does not delete them from their brokers.",
-    rule="The added replicas become new at once, as those of a topic that is created. They are "
-    "online when their brokers register.",
+    rule="The replicas that are added to a partition without a state become new at once, as "
+    "those of a topic that is created. They are online when their brokers register.",
     source="KB 7.7 A1, A2",
 )
 
