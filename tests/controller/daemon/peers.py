@@ -278,6 +278,11 @@ class DaemonHarness:
         """Wait until the daemon has the role."""
         await self.until(lambda: self.others.controller() == DAEMON, "the daemon is controller")
 
+    async def until_active(self) -> None:
+        """Wait until the daemon has the role and its failover has ended."""
+        fold = self.fold
+        await self.until(lambda: fold.term > 0 and not fold.is_failing_over, "the daemon is active")
+
     async def until_led(self, topic: str, number: int, leader: int) -> None:
         """Wait until a partition has this leader in ZooKeeper."""
 

@@ -56,7 +56,7 @@ async def test_commands_are_carried_out_after_their_cause_is_stored(tmp_path: Pa
 async def test_queued_events_are_stored_in_one_transaction(tmp_path: Path) -> None:
     harness = DaemonHarness(tmp_path / "log", 1, 2, 3)
     async with harness.running():
-        await harness.until_controller()
+        await harness.until_active()
         await harness.until_quiet()
         for number in range(20):
             harness.create_topic(f"t{number}", 1, 2, 3)
@@ -197,7 +197,7 @@ async def test_failed_log_resigns_the_role(tmp_path: Path, work: str) -> None:
         raise LogFull(tmp_path / "log", "the disk is full")
 
     async def fill() -> None:
-        await harness.until_controller()
+        await harness.until_active()
         await harness.until_quiet()
         setattr(harness.log, work, fail)
         harness.create_topic("t", 1, 2, 3)
@@ -217,7 +217,7 @@ async def test_hanging_log_resigns_the_role(tmp_path: Path, work: str) -> None:
     goes_on = threading.Event()
 
     async def hang() -> None:
-        await harness.until_controller()
+        await harness.until_active()
         await harness.until_quiet()
         setattr(harness.log, work, goes_on.wait)
         harness.create_topic("t", 1, 2, 3)
@@ -248,7 +248,7 @@ async def test_daemon_paused_during_an_append_keeps_the_role(tmp_path: Path) -> 
         stored.set()
 
     async with harness.running():
-        await harness.until_controller()
+        await harness.until_active()
         await harness.until_quiet()
         harness.log.before_append = pause
         harness.create_topic("t", 1, 2, 3)
@@ -272,7 +272,7 @@ async def test_slow_encoding_is_not_taken_for_a_slow_disk(
         return encode(issued)
 
     async with harness.running():
-        await harness.until_controller()
+        await harness.until_active()
         await harness.until_quiet()
         monkeypatch.setattr(appending, "command_record", encode_slowly)
         harness.create_topic("t", 1, 2, 3)

@@ -63,7 +63,7 @@ async def test_active_daemon_shows_term_log_and_last_decision(tmp_path: Path) ->
     harness = DaemonHarness(tmp_path / "log", 1, 2, 3)
     status = observed(harness)
     async with harness.running():
-        await harness.until_controller()
+        await harness.until_active()
         await harness.until_quiet()
         harness.create_topic("t", 1, 2, 3)
         await harness.until_led("t", 0, 1)
@@ -105,7 +105,7 @@ async def test_failover_in_progress_is_shown_with_its_procedure(tmp_path: Path) 
 
     harness.zookeeper.before_answer = note
     async with harness.running():
-        await harness.until_controller()
+        await harness.until_active()
         await harness.until_quiet()
     assert seen["failing over"] == ["Startup"]
 
@@ -114,7 +114,7 @@ async def test_role_ends_with_the_session(tmp_path: Path) -> None:
     harness = DaemonHarness(tmp_path / "log", 1)
     status = observed(harness)
     async with harness.running():
-        await harness.until_controller()
+        await harness.until_active()
         await harness.until_quiet()
         first = status.now
         harness.zookeeper.expire()
@@ -133,7 +133,7 @@ async def test_silence_before_the_end_of_a_session_is_shown(tmp_path: Path) -> N
     harness = DaemonHarness(tmp_path / "log", 1)
     status = observed(harness)
     async with harness.running():
-        await harness.until_controller()
+        await harness.until_active()
         await harness.until_quiet()
         term = status.now.term
         harness.zookeeper.silent_ms_at_end = 58_940
@@ -154,7 +154,7 @@ async def test_events_that_are_not_stored_yet_are_the_lag(tmp_path: Path) -> Non
         goes_on.wait()
 
     async with harness.running():
-        await harness.until_controller()
+        await harness.until_active()
         await harness.until_quiet()
         harness.log.before_append = hang
         harness.inbox.put(TimerFired("none"), "timer")
