@@ -83,7 +83,7 @@ async def process_controller_change(controller: Controller) -> None:
     """
     exists = await maybe_resign(controller)
     if not exists and VACANT_ROLE_SEEN.applies(controller.configuration):
-        if Reelect() not in controller.triggers:
+        if not controller.is_backing_off and Reelect() not in controller.triggers:
             controller.observer.deviates(VACANT_ROLE_SEEN, znodes.CONTROLLER)
         await _stand_again(controller)
 
