@@ -105,6 +105,7 @@ def test_R15_controller_znode_of_the_last_session_is_replaced(rules: str) -> Non
 
 
 @both_rules
+@pytest.mark.deviates("role-by-session")
 def test_R3_election_won_by_an_ended_session_is_repeated(rules: str) -> None:
     """The reply is lost, and the next session finds the /controller of the session before."""
     server = ZooKeeperWithSlowSessions.of_a_cluster()
@@ -307,6 +308,7 @@ def test_OB_12_election_of_all_partitions_omits_a_partition_that_never_had_a_lea
 
 
 @both_rules
+@pytest.mark.deviates("leaderless-reported")
 def test_OB_05_election_znode_with_a_leaderless_partition_is_carried_out(rules: str) -> None:
     cluster = with_a_new_partition(rules)
     seen = cluster.seen()
@@ -322,6 +324,7 @@ def test_OB_05_election_znode_with_a_leaderless_partition_is_carried_out(rules: 
 
 
 @both_rules
+@pytest.mark.deviates("leaderless-reported")
 def test_OB_05_failover_carries_out_an_election_znode_with_a_leaderless_partition(
     rules: str,
 ) -> None:
@@ -412,6 +415,7 @@ def test_OB_15_unreadable_controller_epoch_ends_the_role_until_it_is_repaired() 
 
 
 @both_rules
+@pytest.mark.deviates("resigns-when-fenced")
 def test_OB_15_alter_partition_is_answered_and_its_retry_succeeds(rules: str) -> None:
     cluster = Cluster(1, 2, rules=rules).start()
     cluster.create_topic("t", {0: [1, 2]})
@@ -426,6 +430,7 @@ def test_OB_15_alter_partition_is_answered_and_its_retry_succeeds(rules: str) ->
 
 
 @both_rules
+@pytest.mark.deviates("resigns-when-fenced")
 def test_OB_15_controlled_shutdown_is_answered_and_its_retry_succeeds(rules: str) -> None:
     cluster = Cluster(1, 2, rules=rules).start()
     cluster.create_topic("t", {0: [1, 2]})

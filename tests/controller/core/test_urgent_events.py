@@ -132,6 +132,7 @@ def test_250_entries_begin_in_three_parts(monkeypatch: pytest.MonkeyPatch) -> No
     assert_no_failures(cluster)
 
 
+@pytest.mark.deviates("long-work-interrupted")
 def test_failure_of_a_broker_is_handled_after_the_current_part() -> None:
     cluster = with_25_partitions()
     cluster.once(FIRST_PART, lambda: cluster.unregister(1))

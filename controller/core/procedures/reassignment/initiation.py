@@ -116,7 +116,10 @@ async def process_reassignment_znode(
     def is_refused(name: Name, target: tuple[int, ...]) -> bool:
         return name in errors and (target == wanted[name] or not sees_changes)
 
-    if errors or (sees_changes and not entries):
+    is_empty = sees_changes and not entries
+    if is_empty:
+        controller.observer.deviates(REQUEST_CHANGES_SEEN, _PATH)
+    if errors or is_empty:
         await remove_entries(controller, is_refused)
     done = [controller.context.find(*name) for name in wanted if name not in errors]
     return [one for one in done if one is not None]

@@ -284,7 +284,7 @@ async def _start_replicas(controller: Controller, partitions: list[Partition]) -
     await unset_leader_epochs(controller, errors)
     if ADDED_WITHOUT_STATE.applies(controller.configuration):
         stateless = [one for one in partitions if one in errors and one.leadership is None]
-        for partition in stateless:
+        for partition in (one for one in stateless if one.assignment.adding):
             controller.observer.deviates(ADDED_WITHOUT_STATE, repr(partition))
         await _make_new(controller, {one: one.assignment.adding for one in stateless})
     raised = [one for one in partitions if one not in errors]
@@ -413,7 +413,11 @@ async def _remove_requests(controller: Controller, partitions: list[Partition]) 
         wanted = tuple(dict.fromkeys(target)) if takes_repeated else target
         return done.get(name) == wanted
 
-    await remove_entries(controller, is_done)
+    def report(name: tuple[str, int], target: tuple[int, ...]) -> None:
+        if target != done[name]:
+            controller.observer.deviates(REQUEST_CHANGES_SEEN, "{}-{}".format(*name))
+
+    await remove_entries(controller, is_done, report)
 
 
 def report_failed(controller: Controller, errors: Errors) -> None:

@@ -348,6 +348,7 @@ def _delete_earlier(controller: Controller, broker: int, names: list[Name]) -> N
     """The broker has refused these replicas: ask it to delete the logs of the earlier topic."""
     batch = controller.new_batch(_RULE)
     for partition in _partitions(controller, names):
+        controller.observer.deviates(DELETIONS_REMEMBERED, repr(partition))
         batch.add_stop_replica((broker,), partition, delete=True, leader_epoch=NO_EPOCH)
     controller.send(batch)
     text = (
@@ -386,6 +387,7 @@ def request_deletions(controller: Controller, pending: Iterable[PendingDeletion]
         for name in one.names:
             if not _is_assigned(controller, one.broker, name):
                 partition = controller.context.find(*name) or Partition(Topic(name[0]), name[1])
+                controller.observer.deviates(DELETIONS_REMEMBERED, repr(partition))
                 brokers = (one.broker,)
                 batch.add_stop_replica(brokers, partition, delete=True, leader_epoch=NO_EPOCH)
     controller.send(batch)

@@ -278,6 +278,7 @@ def test_OB_13_isr_from_another_broker_or_with_other_members_is_rejected(
 
 
 @both_rules
+@pytest.mark.deviates("isr-by-leader")
 def test_R18_removed_replica_is_not_added_to_the_isr(rules: str) -> None:
     """After a late fetch the leader requests it, with the old epochs or the present ones."""
     cluster = Cluster(1, 2, 3, rules=rules).start()

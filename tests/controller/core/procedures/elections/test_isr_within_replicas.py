@@ -57,6 +57,7 @@ def test_completed_move_sends_no_isr_with_removed_replicas(has_kip_236: bool) ->
 
 
 @both_ways
+@pytest.mark.deviates("isr-within-replicas")
 def test_move_of_the_leader_sends_no_isr_with_the_old_leader(has_kip_236: bool) -> None:
     cluster = cluster_of(4, 1, 2, kip_236_enable=has_kip_236)
     reassign(cluster, 3, 4)

@@ -64,6 +64,7 @@ def test_replicas_of_a_started_broker_come_online_after_the_role_returns(rules: 
 
 
 @both_rules
+@pytest.mark.deviates("batch-begins-empty")
 def test_partitions_change_state_again_after_the_role_returns(rules: str) -> None:
     """The first leader of one partition is created, the election of the other is fenced."""
     cluster = Cluster(1, 2, rules=rules).start()

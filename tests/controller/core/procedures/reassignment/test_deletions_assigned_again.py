@@ -57,6 +57,7 @@ def log_ids(cluster: Cluster) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("failover", ["none", "before", "after"])
+@pytest.mark.deviates("deletions-remembered")
 def test_log_of_an_earlier_topic_is_deleted_when_the_topic_is_created_again(failover: str) -> None:
     cluster = created_again()
     seen = cluster.seen()

@@ -70,6 +70,7 @@ def test_R22_reassignment_under_way_is_not_restarted_by_another_entry() -> None:
 
 
 @both_rules
+@pytest.mark.deviates("request-changes-seen")
 def test_R22_request_that_names_a_replica_twice_is_removed_when_complete(rules: str) -> None:
     cluster = on_one_broker(rules)
     put_request(cluster, {T0: [2, 2]})
@@ -91,6 +92,7 @@ def test_R22_request_deleted_by_a_client_is_watched_for_again(rules: str) -> Non
 
 
 @both_rules
+@pytest.mark.deviates("request-changes-seen")
 def test_R22_request_without_entries_does_not_hide_a_later_one(rules: str) -> None:
     cluster = on_one_broker(rules)
     put_request(cluster, {})
@@ -101,6 +103,7 @@ def test_R22_request_without_entries_does_not_hide_a_later_one(rules: str) -> No
 
 
 @both_rules
+@pytest.mark.deviates("request-changes-seen")
 def test_R22_write_between_the_read_and_the_write_back_is_kept(rules: str) -> None:
     cluster = on_one_broker(rules)
     put_request(cluster, {T0: [2]})
@@ -168,6 +171,7 @@ def test_OB_04_empty_target_is_refused(rules: str) -> None:
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
+@pytest.mark.deviates("empty-target-refused")
 def test_OB_04_empty_target_found_at_failover_is_refused(rules: str) -> None:
     cluster = Cluster(1, 2, 3, rules=rules)
     cluster.change_topic_quietly("t", {0: [2, 3]}, removing_replicas={"0": [2, 3]})
@@ -226,6 +230,7 @@ def test_OB_06_leading_added_replica_is_replaced_before_another_target_drops_it(
 
 
 @both_rules
+@pytest.mark.deviates("leader-moved-first")
 def test_OB_07_leading_added_replica_is_replaced_before_it_is_cancelled(rules: str) -> None:
     cluster = led_by_an_added_replica(rules)
     leaders: list[int] = []
@@ -257,6 +262,7 @@ def only_added_replicas_in_sync(rules: str) -> Cluster:
 
 
 @both_rules
+@pytest.mark.deviates("leader-moved-first")
 def test_R24_only_replica_in_sync_is_not_dropped(rules: str) -> None:
     """Kafka deletes the last copy of acknowledged records."""
     cluster = only_added_replicas_in_sync(rules)
@@ -363,6 +369,7 @@ def test_R23_failover_reports_a_reassignment_that_cannot_be_resumed(rules: str) 
 
 
 @both_rules
+@pytest.mark.deviates("resume-errors-reported")
 def test_R23_start_of_a_target_reports_a_reassignment_that_cannot_be_resumed(rules: str) -> None:
     """The state znode of t-0 is deleted. u-0 waits for the same broker."""
     cluster = Cluster(1, 2, 3, rules=rules).start()

@@ -308,6 +308,7 @@ def test_write_with_a_lost_reply_does_not_change_the_outcome(
     assert cluster.epoch() == 1
 
 
+@pytest.mark.deviates("reassignments-together")
 def test_recorded_move_that_has_caught_up_in_part_is_not_begun_again_by_a_failover() -> None:
     """Its brokers are sent the assignment with the leader epoch that began it."""
     cluster = interruptible(4, 1, 2)

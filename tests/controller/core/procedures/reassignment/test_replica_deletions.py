@@ -144,6 +144,7 @@ def test_recorded_deletion_does_not_prevent_the_record_of_another() -> None:
     assert pending(cluster) == [ReplicaDeletion(4, (T0,)), ReplicaDeletion(4, (("t", 1),))]
 
 
+@pytest.mark.deviates("deletions-remembered")
 def test_broker_that_registers_deletes_its_remaining_replicas() -> None:
     cluster = dead_target()
     assert files(cluster) == [1, 2, 3, 6]
@@ -338,6 +339,7 @@ def test_stopping_a_replica_without_deletion_does_not_confirm() -> None:
 # Failovers --------------------------------------------------------------------------------------
 
 
+@pytest.mark.deviates("deletions-remembered")
 def test_failover_requests_deletions_again() -> None:
     cluster = hanging_target()
     cluster.is_slow = lambda request: False

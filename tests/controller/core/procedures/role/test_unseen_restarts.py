@@ -52,12 +52,14 @@ def test_restarted_leader_loses_the_lead_and_leaves_the_isr() -> None:
     assert seen.notices() == []
 
 
+@pytest.mark.deviates("restarts-seen-at-failover")
 def test_restarted_follower_leaves_the_isr() -> None:
     cluster = three_in_sync()
     restart(cluster, 3)
     assert state(cluster) == (1, 1, (1, 2))
 
 
+@pytest.mark.deviates("restarts-seen-at-failover")
 def test_leader_continues_with_a_new_epoch_if_all_have_restarted() -> None:
     """Its followers compare their logs with a new leader epoch only."""
     cluster = three_in_sync()

@@ -37,6 +37,7 @@ def test_controller_znode_that_is_deleted_during_the_failover_is_created_again(r
 
 
 @both_rules
+@pytest.mark.deviates("vacant-role-seen")
 def test_role_of_a_controller_that_dies_before_its_znode_is_read_is_taken(rules: str) -> None:
     """The watch of the daemon, which does not have the role, has fired for the creation."""
     cluster = Cluster(1, 2, rules=rules)

@@ -67,6 +67,7 @@ def test_starting_target_does_not_restore_deleted_logs(rules: str) -> None:
 
 
 @both_rules
+@pytest.mark.deviates("deletion-ends-reassignment")
 def test_failover_does_not_wait_for_a_reassignment_that_cannot_complete(rules: str) -> None:
     """The deletion had started. There is no leader to add the targets to the ISR."""
     cluster = Cluster(1, 2, 3, 4, rules=rules).start()
@@ -224,6 +225,7 @@ def test_replica_of_a_partly_failed_reassignment_is_deleted(rules: str) -> None:
         assert states(cluster, "t")[1] is ReplicaState.NON_EXISTENT
 
 
+@pytest.mark.deviates("deletion-needs-no-state")
 def test_new_replica_on_a_dead_broker_goes_offline_without_an_error() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
@@ -280,6 +282,7 @@ def test_response_that_an_earlier_term_received_confirms_no_deletion(
 
 
 @pytest.mark.parametrize(("rules", "is_deleted"), [("refold", False), ("kafka", True)])
+@pytest.mark.deviates("deletions-of-this-term")
 def test_response_to_an_earlier_request_for_the_replica_confirms_no_deletion(
     rules: str, is_deleted: bool
 ) -> None:

@@ -1,5 +1,7 @@
 """Steps of a topic deletion for replicas in unusual states (KB 8.2 to 8.4)."""
 
+import pytest
+
 from controller.core import znodes
 from controller.core.commands import WriteZnodes
 from controller.core.procedures.reassignment.leader_epochs import RAISE
@@ -22,6 +24,7 @@ from tests.controller.core.procedures.topics.deleting import (
 )
 
 
+@pytest.mark.deviates("deletion-needs-no-state")
 def test_replica_that_a_failed_reassignment_left_without_a_state_is_deleted() -> None:
     cluster = WriteRejectingCluster(1, 2)
     cluster.start()

@@ -264,6 +264,7 @@ def test_partition_added_to_a_deleted_topic_is_created_with_its_next_topic() -> 
 
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
+@pytest.mark.deviates("daemon-id-repaired")
 def test_daemon_is_replaced_in_a_new_topic(rules: str) -> None:
     cluster = Cluster(1, 2, 3, rules=rules).start()
     seen = cluster.seen()
@@ -317,6 +318,7 @@ def test_daemon_is_replaced_in_an_added_partition() -> None:
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
 @pytest.mark.parametrize("added", [{}, {2: [DAEMON, 2]}])
+@pytest.mark.deviates("daemon-id-repaired")
 def test_daemon_is_replaced_in_a_known_partition(rules: str, added: dict[int, list[int]]) -> None:
     """Brokers get no request about changes by tools, but would get one from the next controller."""
     cluster = Cluster(1, 2, rules=rules).start()
@@ -361,6 +363,7 @@ def test_daemon_is_removed_from_adding_and_removing_replicas(name: str, is_known
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
 @pytest.mark.parametrize("leader", [1, DAEMON])
+@pytest.mark.deviates("daemon-id-repaired")
 def test_daemon_is_removed_from_an_isr_found_by_a_failover(rules: str, leader: int) -> None:
     cluster = Cluster(1, 2, 3, rules=rules)
     cluster.change_topic_quietly("t", {0: [1, 2]})
@@ -373,6 +376,7 @@ def test_daemon_is_removed_from_an_isr_found_by_a_failover(rules: str, leader: i
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
 @pytest.mark.parametrize("in_sync", [(1, DAEMON), (DAEMON, 1, 2)])
+@pytest.mark.deviates("daemon-id-repaired")
 def test_daemon_is_not_the_last_member_of_an_isr_whose_brokers_are_all_dead(
     rules: str, in_sync: tuple[int, ...]
 ) -> None:
