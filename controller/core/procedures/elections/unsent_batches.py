@@ -34,9 +34,9 @@ def unsent_kept(controller: Controller, machine: str, batch: RequestBatch) -> It
     try:
         yield
     except ControllerMovedError:
-        if not batch.is_empty:
-            if BATCH_BEGINS_EMPTY.applies(controller.configuration):
-                controller.observer.deviates(BATCH_BEGINS_EMPTY, "")
-            else:
-                controller.unsent[machine] = None
+        begins_empty = BATCH_BEGINS_EMPTY.applies(controller.configuration)
+        if not batch.is_empty and begins_empty:
+            controller.observer.deviates(BATCH_BEGINS_EMPTY, "")
+        elif not batch.is_empty:
+            controller.unsent[machine] = None
         raise
